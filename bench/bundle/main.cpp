@@ -35,7 +35,7 @@ row bundle_row(const char* shape, const char* unit, const char* floor, const cha
 }
 
 /// Output of a shell command; exits the program if the command fails.
-std::string said(const std::string& command) {
+std::string output_of(const std::string& command) {
   std::string text;
   FILE* pipe = popen(command.c_str(), "r");
   for (int c; pipe && (c = std::fgetc(pipe)) != EOF;) text += static_cast<char>(c);
@@ -60,14 +60,14 @@ std::uint8_t* aligned(std::size_t bytes) {
 
 row text_row(const std::string& folder) {
   row r = bundle_row("text of the object file", "KB", "ours <= 64", "ours <= 24");
-  r.ours = std::stod(said("size '" + folder + "/lenet.o' | awk 'NR == 2 {print $1}'")) / 1024;
+  r.ours = std::stod(output_of("size '" + folder + "/lenet.o' | awk 'NR == 2 {print $1}'")) / 1024;
   return r;
 }
 
 row cold_row(const std::string& folder) {
   row r = bundle_row("a process from its start to its end", "ms", "ours <= 5", "ours <= 2");
-  said("cd '" + folder +
-       "' && " LAMINA_BENCH_CC " -O2 -I. -x c " LAMINA_BENCH_COLD " -x none lenet.o -static -lm -o cold");
+  output_of("cd '" + folder +
+            "' && " LAMINA_BENCH_CC " -O2 -I. -x c " LAMINA_BENCH_COLD " -x none lenet.o -static -lm -o cold");
   std::string program = folder + "/cold", weights = folder + "/lenet.weights";
   char* words[] = {program.data(), weights.data(), nullptr};
   std::vector<double> times;
@@ -88,7 +88,7 @@ row cold_row(const std::string& folder) {
 
 row speed_row(const std::string& folder) {
   row r = bundle_row("one image", "us", "ratio >= 0.97", "ratio >= 0.97");
-  said("cd '" + folder + "' && " LAMINA_BENCH_CC " -shared lenet.o -lm -o lenet.so");
+  output_of("cd '" + folder + "' && " LAMINA_BENCH_CC " -shared lenet.o -lm -o lenet.so");
   void* library = dlopen((folder + "/lenet.so").c_str(), RTLD_NOW);
   const auto run = reinterpret_cast<entry>(library ? dlsym(library, "lenet") : nullptr);
   if (!run) std::exit(1);
@@ -101,7 +101,7 @@ row speed_row(const std::string& folder) {
   if (run(weights, variables, activations) != 0 ||
       std::memcmp(variables + number_in(header, "LENET_OUTPUT_OFFSET"), bundle::scores().data(),
                   bundle::scores().size() * sizeof(float)) != 0) {
-    std::fprintf(stderr, "the bundle computes something else than the process\n");
+    std::fprintf(stderr, "the results of the bundle and the process differ\n");
     std::exit(1);
   }
   measure(r, [=] { run(weights, variables, activations); },
@@ -121,6 +121,6 @@ int main(int argc, char** argv) {
     all.add(one(folder));
     show(all.rows().back());
   }
-  said("rm -r '" + folder + "'");
+  output_of("rm -r '" + folder + "'");
   all.write(options.out);
 }

@@ -162,7 +162,7 @@ int main(int argc, char** argv) {
   all.add(hit("a hit that copies the shared pointer, one plan", plan_cache::copy_one));
   const auto other = std::find_if(cores.begin(), cores.end(), [&](int core) { return core != a.core; });
   if (other == cores.end()) {
-    std::printf("one core: nothing is said of two threads\n");
+    std::printf("one core: rows of two threads are left out\n");
   } else {
     const std::array<work, 5> runs{probe, plan_cache::visit_all, plan_cache::visit_one, plan_cache::copy_all,
                                    plan_cache::copy_one};

@@ -172,7 +172,7 @@ int main(int argc, char** argv) try {
     else if (word == "--rate") s.rate = number;
     else if (word == "--probe") s.probe = number;
     else if (word == "--net") s.net = argv[i + 1];
-    else return std::fprintf(stderr, "bench_distributed: `%s` is no option\n", argv[i]), 2;
+    else return std::fprintf(stderr, "bench_distributed: unknown option `%s`\n", argv[i]), 2;
   }
   return run(s);
 } catch (const std::exception& e) {

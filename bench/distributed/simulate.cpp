@@ -137,7 +137,7 @@ bool check() {
       const network n{1e-5, rate};
       const double seen = simulation(s, n, ranks).seconds_of_a_step(3), wanted = formula(s, n, ranks);
       if (std::abs(seen - wanted) > 1e-9 * wanted) {
-        std::printf("%d processes, %g bytes a second: %.9f s, and the formula has %.9f\n", ranks, rate, seen, wanted);
+        std::printf("%d processes, %g bytes/s: %.9f s; the formula gives %.9f\n", ranks, rate, seen, wanted);
         good = false;
       }
     }
@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     else if (word == "--jitter") s.jitter = number / 100;
     else if (word == "--parts") s.parts = number != 0;
     else if (word == "--check") checks = number != 0;
-    else return std::fprintf(stderr, "simulate_distributed: `%s` is no option\n", argv[i]), 2;
+    else return std::fprintf(stderr, "simulate_distributed: unknown option `%s`\n", argv[i]), 2;
   }
   if (!(s.shard > 0 && s.shards >= 1 && s.bytes > 0 && s.bucket > 0 && n.rate > 0 && n.latency >= 0 && s.update >= 0 &&
         s.jitter >= 0))

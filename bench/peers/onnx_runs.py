@@ -24,7 +24,7 @@ def onnxruntime_session(model, inputs, threads, compute):
     import onnxruntime
 
     if compute != "float32":
-        raise SystemExit(f"ONNX Runtime computes in float32 on the processor, not in {compute}")
+        raise SystemExit(f"ONNX Runtime on the CPU computes in float32, not in {compute}")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
     session = onnxruntime.InferenceSession(model, options, ["CPUExecutionProvider"])

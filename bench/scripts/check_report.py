@@ -13,23 +13,23 @@ ROWS = pathlib.Path(__file__).resolve().parent.parent / "report" / "results.json
 def faults_of(row):
     """What is wrong with a row, as sentences."""
     if tuple(row) != report.ROW_KEYS:
-        yield f"its keys are {', '.join(row)}"
+        yield f"unexpected keys: {', '.join(row)}"
         return
     for peer in row["peers"]:
         if tuple(peer) != report.PEER_KEYS:
-            yield f"the keys of a peer are {', '.join(peer)}"
+            yield f"unexpected keys of a peer: {', '.join(peer)}"
             return
         if (peer["value"] is None) != (peer["version"] == "absent"):
-            yield f"{peer['name']} is neither absent nor measured"
+            yield f"{peer['name']}: expected either a value or the version absent"
     for name in ("floor", "goal"):
         if row[name] and row["ours"] is not None and row["ratio"] is not None and report.meets(row, row[name]) is None:
-            yield f"its {name} cannot be checked: {row[name]}"
+            yield f"{name} cannot be checked: {row[name]}"
     values = [peer["value"] for peer in row["peers"] if peer["value"] is not None]
     if row["ratio"] is None or row["shape"].startswith("geomean"):
         return
     best = row["ours"] / max(values) if row["unit"].endswith("/s") else min(values) / row["ours"]
     if not math.isclose(best, row["ratio"], rel_tol=1e-6):
-        yield f"its ratio is {row['ratio']} and its values say {best}"
+        yield f"ratio is {row['ratio']}; its values give {best}"
 
 
 def faults_of_details(row):
@@ -42,7 +42,7 @@ def main():
     faults = [f"{row.get('problem')}, {row.get('shape')}: {fault}"
               for row in content["rows"] for fault in faults_of(row)]
     if tuple(content) != ("machine", "date", "rows") or not content["rows"]:
-        faults.append("the report has no machine, date and rows")
+        faults.append("expected a report with machine, date and rows")
     broken = {**content["rows"][0], "ratio": 1e9}
     if not list(faults_of(broken)):
         faults.append("a wrong ratio passes this check")

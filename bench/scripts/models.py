@@ -17,7 +17,7 @@ SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 # What holds us and OpenVINO to an instruction set. ONNX Runtime takes what the processor has.
 HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}, "": {}}
-# Of int8 models: how many times their float form they are to be as fast, at least and as a goal, by instruction set.
+# Of int8 models: their speed over that of the float form, at least and as a goal, by instruction set.
 INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, None)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, None)},
         "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, None)}}
 # The same of products in bfloat16, where the processor has instructions for them.
@@ -59,7 +59,7 @@ class Bench:
         if all(map(importlib.util.find_spec, ("numpy", "onnx"))):
             candidates.append(sys.executable)
         if not candidates:
-            raise CannotRun("it takes Python with numpy and onnx, as ./bootstrap bench --peers brings them")
+            raise CannotRun("needs Python with numpy and onnx; `./bootstrap bench --peers` installs them")
         self.python = candidates[0]
 
     def say(self, *command):
@@ -126,7 +126,7 @@ class Bench:
         if done.returncode == 0:
             return json.loads(done.stdout.splitlines()[-1])
         why = [line for line in done.stderr.splitlines() if line.strip()] or [f"status {done.returncode}"]
-        print(f"{model.title}: {PEERS[peer]} does not run it: {why[-1][:160]}", file=sys.stderr)
+        print(f"{model.title}: {PEERS[peer]} cannot run it: {why[-1][:160]}", file=sys.stderr)
         return None
 
     def agrees(self, model, results, expected, peer):
@@ -135,7 +135,7 @@ class Bench:
         difference = self.difference(expected, files)[model.measure]
         if difference <= model.tolerance:
             return True
-        print(f"{model.title}: {PEERS[peer]} gives other results, by {difference:.1e}", file=sys.stderr)
+        print(f"{model.title}: {PEERS[peer]}: results differ by {difference:.1e}", file=sys.stderr)
         return False
 
     def measured(self, model, threads, seconds=SECONDS, rounds=ROUNDS, peers=True):
@@ -161,7 +161,7 @@ class Bench:
 
 def row_of(problem, model, threads, key, scale, unit, measured, floor, goal=None, note=None):
     """A row of one of the figures of a model."""
-    failed = [f"{PEERS[name]} does not run it, or gives other results" for name in model.peers if pypi.PYTHON.exists() and not measured[name]]
+    failed = [f"{PEERS[name]} cannot run it, or its results differ" for name in model.peers if pypi.PYTHON.exists() and not measured[name]]
     return turns.row_of(problem, model.title, threads, key, scale, unit, measured, {name: PEERS[name] for name in model.peers}, floor, goal,
                         "; ".join([note] * bool(note) + failed) or None)
 
@@ -293,7 +293,7 @@ def narrow_nets(run, names, narrowed):
 
 
 def narrow_models(run, problem, goals, narrowed):
-    """Rows of models in a narrower type: beside the same in float32, and beside peers. `goals(name, set)`: what its ratio is to be at
+    """Rows of models in a narrower type: beside the same in float32, and beside peers. `goals(name, set)`: what its ratio must be at
     least and as a goal."""
     bench, rows, beside = Bench(run), [], []
     for name, (model, narrow, of_threads) in narrow_nets(run, INT8, narrowed).items():
@@ -355,7 +355,7 @@ def models_in(bench, folder):
     for path in sorted(folder.glob("*/model.onnx")):
         at = path.parent
         if (at / "fixed").exists():
-            print(f"{at.name}: left out, the rank of its result depends on an extent that the file leaves open", flush=True)
+            print(f"{at.name}: left out, the rank of its result depends on a symbolic extent", flush=True)
             continue
         names = bench.ask("onnx_nets.py", "--inputs", path)
         files = [at / f"input_{i}.npy" for i in range(len(names))]
@@ -376,13 +376,13 @@ def real_models(run):
     elif run.models:
         folder = run.models
     else:
-        raise CannotRun("it takes --models FOLDER, as tests/onnx/models.py writes it")
+        raise CannotRun("needs --models FOLDER, written by tests/onnx/models.py")
     problem, rows = "34 real ONNX models", {}
     for model in models_in(bench, folder):
         for threads in turns.threads_of():
             measured = bench.measured(model, threads, 0.3, 2)
             if not measured:
-                print(f"{model.title}: left out, lamina does not run it", flush=True)
+                print(f"{model.title}: left out, lamina cannot run it", flush=True)
                 break
             rows.setdefault(threads, []).append(row_of(problem, model, threads, "least", 1e6, "us", measured, None))
             if threads == 1:

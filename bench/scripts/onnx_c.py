@@ -126,7 +126,7 @@ def measure(name, net, runs, arguments):
     for k, (program, _) in programs.items():
         difference = np.max(np.abs(results[k] - ours)) / np.max(np.abs(ours))
         if not difference < 1e-4:
-            sys.exit(f"{name}: {k} gives other results, by {difference:.1e}")
+            sys.exit(f"{name}: {k}: results differ by {difference:.1e}")
         print(f"| {name} | {k} | {best[k] * 1e6:.1f} | {best[k] / best['lamina']:.1f} | {text_bytes(program) / 1024:.1f} |",
               flush=True)
 

@@ -70,7 +70,7 @@ class Run:
 
     def need_cores(self, count):
         if len(os.sched_getaffinity(0)) < count:
-            raise CannotRun(f"it takes {count} cores")
+            raise CannotRun(f"needs {count} cores")
 
     def cached(self, variable):
         """What the build tree was configured with: a variable of its CMakeCache.txt, or None."""
@@ -189,12 +189,12 @@ def main():
     parser.add_argument("--build", default=BENCH.parent / "build" / "bench",
                         help="the build tree (default: build/bench)")
     parser.add_argument("--problem", metavar="NAME", action="append",
-                        help="only this problem, by its name, the beginning of it, or its number; may be repeated")
+                        help="only this problem: its name, a prefix of it, or its number; may be repeated")
     parser.add_argument("--exhaustive", action="store_true", help="look for errors over all 2^32 floats (some minutes)")
     parser.add_argument("--quick", action="store_true",
-                        help="only show that every problem works: the smallest size, once; its figures mean nothing")
+                        help="smoke test: each problem at its smallest size, once; figures are meaningless")
     parser.add_argument("--models", type=pathlib.Path, metavar="FOLDER",
-                        help="real ONNX models to measure, a folder as tests/onnx/models.py writes it")
+                        help="folder of real ONNX models to measure, written by tests/onnx/models.py")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core to run on")
     parser.add_argument("--report", help="where to write (default: bench/report; with --quick, the build tree)")
     options = parser.parse_args()
@@ -224,7 +224,7 @@ def main():
             report.write(folder, datetime.date.today().isoformat(), rows)
     if run.quick:
         faults = [fault for row in rows for fault in check_report.faults_of_details(row)]
-        print("\n".join(faults + [f"{problem} gave no result" for problem in failed]) or f"{len(rows)} rows, all of the agreed form")
+        print("\n".join(faults + [f"{problem} gave no result" for problem in failed]) or f"{len(rows)} rows, all valid")
         return 1 if failed or faults else 0
     missed = [f"{report.title(r['problem'])}, {r['shape']}" for r in rows if report.meets(r, r["floor"]) is False]
     print(f"written to {folder}; floors missed: {len(missed)}")

@@ -102,7 +102,7 @@ def program_size(run):
     for name, (shape, floor, goal) in limits.items():
         program = run.program(f"bench_{name}")
         if not program or not strip:
-            print(f"bench_{name} is not built, or there is no strip")
+            print(f"bench_{name} is not built, or strip is not installed")
             continue
         with tempfile.TemporaryDirectory() as folder:
             small = pathlib.Path(folder) / name

@@ -143,7 +143,7 @@ int main(int argc, char** argv) {
   auto cores = usable_cores();
   const arguments a = parse(argc, argv);
   if (cores.size() < 2) {
-    std::fprintf(stderr, "two cores are needed, and there is one\n");
+    std::fprintf(stderr, "serving needs two cores; this machine has one\n");
     return 2;
   }
   cores.resize(2);
@@ -199,13 +199,13 @@ int main(int argc, char** argv) {
     r.note = digits(q.images_per_batch) + " images a batch; clients run on the same cores";
     all.add(r);
   }
-  report said;
+  report results;
   for (row r : all.rows()) {
     if (!quiet)
       r.note += (r.note.empty() ? "noisy: a second core gives the probe " : "; noisy: a second core gives the probe ") +
                 digits(probe_scaling);
     show(r);
-    said.add(std::move(r));
+    results.add(std::move(r));
   }
-  said.write(a.out);
+  results.write(a.out);
 }

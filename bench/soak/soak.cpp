@@ -147,7 +147,7 @@ int main(int argc, char** argv) {
   rest(sixth);
   double after = look(sixth);
   for (int again = 0; again < 3 && after > 1.01 * before; ++again) {
-    std::printf("PSS %.2f MB, then %.2f MB; once more\n", before / 1e6, after / 1e6);
+    std::printf("PSS %.2f MB, then %.2f MB; measuring again\n", before / 1e6, after / 1e6);
     before = after;
     rest(sixth);
     after = look(sixth);
@@ -157,20 +157,20 @@ int main(int argc, char** argv) {
   s.queue.shutdown();
   const auto figures = s.queue.statistics();
   if (!(before > 0)) {
-    std::fprintf(stderr, "soak: the kernel does not say how much memory there is (/proc/self/smaps_rollup)\n");
+    std::fprintf(stderr, "soak: cannot read /proc/self/smaps_rollup\n");
     return 1;
   }
   const double drift = after / before - 1;
-  std::printf("%.0f s: %lld answers in %lld batches, %lld exchanges of weights, %lld wrong\n", seconds,
+  std::printf("%.0f s: %lld answers in %lld batches, %lld weight updates, %lld wrong\n", seconds,
               static_cast<long long>(s.answers), static_cast<long long>(figures.batches),
               static_cast<long long>(s.exchanges), static_cast<long long>(s.wrong));
   std::printf("PSS %.2f MB after warming up, %.2f MB at the end: %+.2f %%\n", before / 1e6, after / 1e6, 100 * drift);
-  std::printf("handed out by lamina at the end: %.0f kB\n", static_cast<double>(memory::counters().current) / 1e3);
+  std::printf("allocated by lamina at the end: %.0f kB\n", static_cast<double>(memory::counters().current) / 1e3);
   bool good = s.wrong == 0 && s.answers > 0 && figures.answered == s.answers &&
               figures.failed + figures.expired + figures.stopped == 0;
   if (!good) std::printf("answers are wrong or missing\n");
   if (drift > 0.01) {
-    std::printf("memory grows by more than 1 %%\n");
+    std::printf("memory grew by more than 1 %%\n");
     good = false;
   }
   return good ? 0 : 1;

@@ -78,8 +78,8 @@ int main(int argc, char** argv) {
   const arguments a = parse(argc, argv);
   const steady::counts example = steady::counted(count_examples);
   if (example.allocations != 10 || example.locks != 10 || example.system_calls != 10) {
-    std::fprintf(stderr, "counting fails: %ld %ld %ld of 10\n", example.allocations, example.locks,
-                 example.system_calls);
+    std::fprintf(stderr, "the counters are wrong: %ld allocations, %ld locks, %ld system calls; expected 10 each\n",
+                 example.allocations, example.locks, example.system_calls);
     return 1;
   }
   report all;

@@ -38,7 +38,7 @@ static int read_picture(const char *path, float *to) {
   int whole = file && fscanf(file, "P5 %d %d %d", &width, &height, &white) == 3 && width == 28 && height == 28 && white == 255;
   whole = whole && fgetc(file) != EOF && fread(bytes, 1, pixels, file) == pixels;
   if (file) fclose(file);
-  if (!whole) return fail(path, "is no PGM of 28 x 28 gray pixels of a byte each");
+  if (!whole) return fail(path, "expected an 8-bit grayscale PGM of 28 x 28 pixels");
   for (i = 0; i < pixels; ++i) to[i] = (float)bytes[i] / 255;
   return 0;
 }
@@ -61,7 +61,7 @@ int main(int count, char **words) {
     for (i = 0; i < n; ++i)
       if (read_picture(words[at + i], in + i * pixels)) return 1;
     status = n == most ? lenet_of_8(weights, variables, activations) : lenet(weights, variables, activations);
-    if (status) return fail("lenet", "refuses its arguments");
+    if (status) return fail("lenet", "invalid arguments");
     for (i = 0; i < n; ++i) print_class(words[at + i], out + i * classes);
     at += n;
   }

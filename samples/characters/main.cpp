@@ -87,7 +87,7 @@ int main(int count, char** arguments) {
       }
     }
     mean += 0.05 * (step(x, next) - mean);
-    if (k % 50 == 0) std::printf("step %4ld   loss %.3f nats a character\n", k, mean);
+    if (k % 50 == 0) std::printf("step %4ld   loss %.3f nats per character\n", k, mean);
   }
   std::printf("\nloss %.3f; a sample:\n%s\n", mean, sample_of(net, "The ", 400).c_str());
   return mean < below ? 0 : 1;

@@ -83,12 +83,12 @@ int main(int count, char** arguments) {
       }
     }
     mean += 0.05 * (step(now, next) - mean);
-    if (k % 50 == 0) std::printf("step %4ld   loss %.3f nats a character\n", k, mean);
+    if (k % 50 == 0) std::printf("step %4ld   loss %.3f nats per character\n", k, mean);
   }
   const auto begin = std::chrono::steady_clock::now();
   const std::string written = sample_of(net, "The ", 600);
   const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - begin;
-  std::printf("\nloss %.3f; a sample, %.0f us a character:\n%s\n", mean,
+  std::printf("\nloss %.3f; a sample, %.0f us per character:\n%s\n", mean,
               took.count() / static_cast<double>(written.size()), written.c_str());
   return mean < below ? 0 : 1;
 }

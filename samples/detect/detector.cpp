@@ -20,7 +20,7 @@ namespace {
 [[noreturn]] void refuse(const std::string& file, const std::string& why) {
   throw std::runtime_error(
       file + ": " + why +
-      "; a detector takes float32 [1, 1, H, W] and gives boxes [n, 4], scores [n] and int64 labels [n]");
+      "; expected an input float32 [1, 1, H, W] and outputs boxes [n, 4], scores [n] and int64 labels [n]");
 }
 
 saved_net read_detector(const std::string& file) {
@@ -37,7 +37,7 @@ saved_net read_detector(const std::string& file) {
   for (std::size_t i = 0; i < 3; ++i) {
     const auto& type = net.program->type(outputs[i].value);
     if (type.element != elements[i] || type.dims.rank != (i ? 1 : 2))
-      refuse(file, "output " + outputs[i].name + " is another");
+      refuse(file, "output " + outputs[i].name + " has an unexpected type");
   }
   return std::move(net).optimized();
 }

@@ -43,7 +43,7 @@ answer refusal(http::status status, const std::string& why) { return {status, {{
 
 answer answer_to(const http::request<http::string_body>& r, const detector& model, detector::reference& net) {
   if (r.target() == "/healthz") return {.body = {{"status", "ok"}}};
-  if (r.target() != "/detect") return refusal(http::status::not_found, "there are /detect and /healthz");
+  if (r.target() != "/detect") return refusal(http::status::not_found, "no such page; expected /detect or /healthz");
   if (r.method() != http::verb::post)
     return refusal(http::status::method_not_allowed, "/detect takes a POST with a PNG");
   std::vector<std::uint8_t> pixels;
@@ -80,8 +80,8 @@ void serve(tcp::socket& socket, const detector& model, detector::reference& net)
     if (failed == http::error::end_of_stream || (failed && failed.category() == boost::system::system_category()))
       return;
     answer a;
-    if (too_large) a = refusal(http::status::payload_too_large, "a body has at most 1048576 bytes");
-    else if (failed) a = refusal(http::status::bad_request, "no HTTP request: " + failed.message());
+    if (too_large) a = refusal(http::status::payload_too_large, "the body is too long; expected at most 1048576 bytes");
+    else if (failed) a = refusal(http::status::bad_request, "invalid HTTP request: " + failed.message());
     else {
       try {
         a = answer_to(parser.get(), model, net);
@@ -117,7 +117,7 @@ int number_of(std::string_view option, const char* text, int least, int max) {
   char* end = nullptr;
   const long n = text ? std::strtol(text, &end, 10) : -1;
   if (!text || *end || end == text || n < least || n > max)
-    throw std::runtime_error(std::string(option) + " takes a number from " + std::to_string(least) + " to " +
+    throw std::runtime_error(std::string(option) + ": expected a number from " + std::to_string(least) + " to " +
                              std::to_string(max));
   return static_cast<int>(n);
 }

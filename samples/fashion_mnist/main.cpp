@@ -90,9 +90,9 @@ served measure(const lenet_factory& factory, const image_dataset& data, run_figu
 
 // Plot of loss and accuracy per epoch.
 std::string curve_of(const training_report& training, const options& o) {
-  message_text words;
-  words << "Adam, one cycle with a peak of " << o.lr << ", batches of " << o.batch << ", seed " << o.seed;
-  return learning_curve(training, "LeNet on Fashion-MNIST", words.view(), "Loss (cross entropy)");
+  message_text summary;
+  summary << "Adam, one cycle with a peak of " << o.lr << ", batches of " << o.batch << ", seed " << o.seed;
+  return learning_curve(training, "LeNet on Fashion-MNIST", summary.view(), "Loss (cross entropy)");
 }
 // Sheet of the worst mistakes.
 std::string sheet_of(lenet_model& net, const image_dataset& test) {
@@ -101,8 +101,8 @@ std::string sheet_of(lenet_model& net, const image_dataset& test) {
   return picture_sheet(test, {wrong.data(), shown},
                        {.title = "The worst mistakes on Fashion-MNIST",
                         .subtitle = std::to_string(shown) + " of " + std::to_string(wrong.size()) +
-                                    " mistakes on the test images, those of the largest loss first. Red: what LeNet "
-                                    "took the image for, and with what probability."});
+                                    " mistakes on the test images, largest loss first. Red: the predicted class and "
+                                    "its probability."});
 }
 
 void write_text(const std::string& path, const std::string& text) {
@@ -123,7 +123,7 @@ int run(const options& o) {
   remove_results({curve, sheet, report});  // of an earlier run, whose weights are overwritten now
   save(net, weights);
   if (training.stopped) {
-    std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume goes on from here\n";
+    std::cout << "\ninterrupted; the weights so far are in " << weights << ", and --resume continues from here\n";
     return 130;
   }
   auto factory = lenet_factory::from_file(weights, {.optimize = true});
@@ -153,7 +153,7 @@ int run(const options& o) {
 int main(int argc, char** argv) {
   try {
     const int status = run(parse_options(argc, argv));
-    if (!std::cout.flush() || std::ferror(stdout)) throw std::runtime_error("the standard output cannot be written");
+    if (!std::cout.flush() || std::ferror(stdout)) throw std::runtime_error("cannot write to standard output");
     return status;
   } catch (const std::bad_alloc&) { std::fputs("error: out of memory\n", stderr); } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());

@@ -26,9 +26,9 @@ void remove_results(const std::vector<std::string>& files) {
 void prepare_output(const std::string& directory, const std::vector<std::string>& files) {
   std::error_code why;
   std::filesystem::create_directories(directory, why);
-  if (why) refuse(directory, "cannot be made a directory", why);
+  if (why) refuse(directory, "cannot create the directory", why);
   if (access(directory.c_str(), W_OK | X_OK) != 0)
-    refuse(directory, "cannot be written into", {errno, std::generic_category()});
+    refuse(directory, "cannot be written to", {errno, std::generic_category()});
   for (const auto& file : files)
     if (std::filesystem::is_directory(file, why))
       refuse(file, "cannot be written", std::make_error_code(std::errc::is_a_directory));

@@ -56,7 +56,7 @@ void parameters() {
   collect_gradients(net, collector);
   for (const auto& name : collector.names()) std::cout << "gradient of " << name << "\n";
   std::cout << evaluate(collector.gradient<vector<float>>("net.head.bias")) << "\n";
-  std::cout << evaluate(grad["x"_key]).shape().string() << " handed on\n";
+  std::cout << evaluate(grad["x"_key]).shape().string() << " passed on\n";
 
   load_buffer saved;
   save_weights(net, saved);

@@ -69,9 +69,9 @@ int main(int argc, char** argv) try {
   load_lora(served, adapters);
   merge_lora(served);  // from here on inference costs the same as without adapters
   const double merged = accuracy(served, right_test);
-  std::printf("spirals that turn the other way: %.1f %% right before, %.1f %% with adapters, %.1f %% merged\n",
+  std::printf("accuracy on spirals that turn the other way: %.1f %% before, %.1f %% with adapters, %.1f %% merged\n",
               100 * before, 100 * after, 100 * merged);
-  std::printf("%s: the net %s, the adapters have %d bytes\n", file.c_str(), same ? "kept its bits" : "was changed",
+  std::printf("%s: the weights %s, the adapters have %d bytes\n", file.c_str(), same ? "are unchanged" : "were changed",
               static_cast<int>(std::filesystem::file_size(adapters)));
   return same && before < 0.6 && after > 0.9 && merged > 0.9 ? 0 : 1;
 } catch (const std::exception& e) {

@@ -88,9 +88,9 @@ int tune(const std::string& out, std::string from) {
   auto again = core_of(onnx::load(out));  // reload the file as another program would
   const double read = evaluate(again, test, loss::cross_entropy{}).accuracy;
   const bool same = kept(onnx::load(from), core.parameters());
-  std::printf("%zu parameters learned; of the negatives %.1f %% were right before, %.1f %% after, %.1f %% from %s\n",
+  std::printf("%zu parameters trained; accuracy on negatives %.1f %% before, %.1f %% after, %.1f %% from %s\n",
               learning, 100 * before, 100 * after, 100 * read, out.c_str());
-  std::printf("the convolutions are %s\n", same ? "as they were" : "CHANGED");
+  std::printf("the convolutions are %s\n", same ? "unchanged" : "CHANGED");
   return after > before + 0.1 && after > 0.7 && read == after && same ? 0 : 1;
 }
 

@@ -120,15 +120,15 @@ std::unique_ptr<classification> classifier::begin(const image_bytes& image, std:
   }
 }
 
-bool classifier::reload(std::string& said) {
+bool classifier::reload(std::string& message) {
   std::lock_guard lock(impl_->reloading);
   try {
     impl_->factory.update(read_weights(impl_->options.weights));
-    said = impl_->options.weights;
+    message = impl_->options.weights;
     ++impl_->reloads;
     return true;
   } catch (const std::exception& e) {
-    said = e.what();
+    message = e.what();
     ++impl_->failed_reloads;
     return false;
   }
@@ -139,16 +139,16 @@ void classifier::stop() { impl_->queue.shutdown_now(); }
 std::string classifier::metrics() const {
   const auto s = impl_->queue.statistics();
   metrics_text m;
-  m.counter("lamina_requests_total", "Images by what became of them.",
+  m.counter("lamina_requests_total", "Images by outcome.",
             {{"outcome=\"answered\"", s.answered},
              {"outcome=\"failed\"", s.failed},
              {"outcome=\"expired\"", s.expired},
              {"outcome=\"stopped\"", s.stopped},
              {"outcome=\"refused\"", s.refused}});
-  m.gauge("lamina_requests_waiting", "Images that wait for a batch.", s.waiting);
-  m.gauge("lamina_requests_running", "Images in a batch that is computed.", s.running);
+  m.gauge("lamina_requests_waiting", "Images waiting for a batch.", s.waiting);
+  m.gauge("lamina_requests_running", "Images in running batches.", s.running);
   const auto& bounds = latency_histogram::bounds;
-  m.histogram("lamina_request_seconds", "From the arrival of an image to its answer.", {bounds.begin(), bounds.end()},
+  m.histogram("lamina_request_seconds", "Seconds from receiving an image to answering.", {bounds.begin(), bounds.end()},
               {s.latency.counts.begin(), s.latency.counts.end()}, s.latency.sum);
   std::vector<double> sizes;
   std::vector<std::int64_t> counts;
@@ -163,17 +163,17 @@ std::string classifier::metrics() const {
     }
   }
   counts.push_back(0);
-  m.histogram("lamina_batch_images", "Images of a batch.", sizes, counts, images);
-  m.counter("lamina_reloads_total", "Readings of the file of weights while serving.",
+  m.histogram("lamina_batch_images", "Images per batch.", sizes, counts, images);
+  m.counter("lamina_reloads_total", "Reloads of the weights file.",
             {{"result=\"good\"", impl_->reloads}, {"result=\"refused\"", impl_->failed_reloads}});
   const auto plans = impl_->factory.plans().statistics();
-  m.counter("lamina_plans_total", "Plans that workers asked for, by whether another one had it made.",
+  m.counter("lamina_plans_total", "Plans requested by workers: found in the cache or built.",
             {{"result=\"hit\"", static_cast<std::int64_t>(plans.hits)},
              {"result=\"made\"", static_cast<std::int64_t>(plans.builds)}});
-  m.gauge("lamina_weights_bytes", "Weights that all workers share.",
+  m.gauge("lamina_weights_bytes", "Bytes of weights shared by all workers.",
           static_cast<std::int64_t>(impl_->factory.shared_bytes()));
-  m.gauge("lamina_memory_bytes", "Memory that lamina has handed out.", memory::counters().current);
-  m.gauge("lamina_memory_cached_bytes", "Memory that lamina keeps for later.", memory::counters().cached);
+  m.gauge("lamina_memory_bytes", "Bytes allocated by lamina.", memory::counters().current);
+  m.gauge("lamina_memory_cached_bytes", "Bytes cached by lamina for reuse.", memory::counters().cached);
   return m.text();
 }
 

@@ -48,8 +48,8 @@ class classifier {
   /// Submits an image without blocking; callable from any thread. `done` is called once when the prediction is ready,
   /// by a worker or within this call; it must not throw or block. Null if the image is refused: `why` has the verdict.
   std::unique_ptr<classification> begin(const image_bytes& image, std::function<void()> done, prediction& why);
-  /// Reloads the weights while images are classified. False on failure: the weights stay and `said` has the reason.
-  bool reload(std::string& said);
+  /// Reloads the weights while images are classified. False on failure: the weights stay and `message` has the reason.
+  bool reload(std::string& message);
   /// Stops the workers; waiting images get the verdict `stopping`.
   void stop();
   /// Metrics in Prometheus text format.

@@ -59,7 +59,7 @@ http_options limited(http_options o) {
   }
   if (files.rlim_cur >= wanted) return o;
   o.connections = std::max(1, static_cast<int>(files.rlim_cur) - spare_connections - other_descriptors);
-  std::fprintf(stderr, "serve: %d connections at once, as there are descriptors for\n", o.connections);
+  std::fprintf(stderr, "serve: at most %d connections: limited by file descriptors\n", o.connections);
   return o;
 }
 
@@ -90,8 +90,8 @@ struct http_server::implementation {
       if (state.by_status[status])
         lines.emplace_back("code=\"" + std::to_string(status) + '"', state.by_status[status]);
     m.counter("lamina_http_responses_total", "Responses by status.", lines);
-    m.gauge("lamina_http_connections", "Connections that are open.", state.open);
-    m.counter("lamina_http_connections_total", "Connections by what became of them.",
+    m.gauge("lamina_http_connections", "Open connections.", state.open);
+    m.counter("lamina_http_connections_total", "Connections by event.",
               {{"event=\"accepted\"", state.accepted},
                {"event=\"gave_way\"", state.given_way},
                {"event=\"timed_out\"", state.timed_out}});

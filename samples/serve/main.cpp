@@ -28,21 +28,23 @@ struct arguments {
 arguments parse(int argc, char** argv) {
   arguments a;
   int delay = static_cast<int>(a.net.delay.count()), receive = static_cast<int>(a.http.receive.count());
-  CLI::App app("Serves the net that samples/fashion_mnist has trained over HTTP.", "serve");
-  app.add_option("weights", a.net.weights, "The file lenet.safetensors")->required();
+  CLI::App app("Serves a net trained by samples/fashion_mnist over HTTP.", "serve");
+  app.add_option("weights", a.net.weights, "Weights file (lenet.safetensors)")->required();
   app.add_option("--host", a.http.host, "Address to listen on");
-  app.add_option("--port", a.http.port, "Port to listen on; 0 takes one that is free")->check(CLI::Range(0, 65535));
-  app.add_option("--workers", a.net.workers, "Threads that compute")->check(CLI::Range(1, 1024));
-  app.add_option("--batch", a.net.batch, "Most images of one batch")->check(CLI::Range(1, 4096));
-  app.add_option("--delay", delay, "Microseconds that an image waits for others")->check(CLI::Range(0, 1000000));
-  app.add_option("--capacity", a.net.capacity, "Images that wait at most; others are refused")
+  app.add_option("--port", a.http.port, "Port to listen on; 0 picks a free one")->check(CLI::Range(0, 65535));
+  app.add_option("--workers", a.net.workers, "Compute threads")->check(CLI::Range(1, 1024));
+  app.add_option("--batch", a.net.batch, "Max images per batch")->check(CLI::Range(1, 4096));
+  app.add_option("--delay", delay, "Max microseconds that an image waits for its batch to fill")
+      ->check(CLI::Range(0, 1000000));
+  app.add_option("--capacity", a.net.capacity, "Max queued images; further images are refused")
       ->check(CLI::Range(1, 1000000));
   app.add_option("--connections", a.http.connections,
-                 "Connections held at once; beyond them the one that has waited longest is closed")
+                 "Max open connections; beyond it, the connection idle longest is closed")
       ->check(CLI::Range(1, 65536));
-  app.add_option("--receive", receive, "Milliseconds in which a request is to arrive")->check(CLI::Range(1, 3600000));
-  app.add_flag("--untrained", a.untrained, "Write an untrained net to the file and end");
-  app.add_option("--seed", a.seed, "Of the untrained net");
+  app.add_option("--receive", receive, "Timeout for receiving a request, in milliseconds")
+      ->check(CLI::Range(1, 3600000));
+  app.add_flag("--untrained", a.untrained, "Write an untrained net to the file and exit");
+  app.add_option("--seed", a.seed, "Seed of the untrained net");
   for (auto* option :
        app.get_options([](CLI::Option* x) { return x->get_items_expected_max() > 0 && !x->get_required(); }))
     option->capture_default_str();
@@ -66,7 +68,7 @@ class reloader {
     try {
       thread_ = std::thread([this] { work(); });
     } catch (const std::system_error& e) {
-      throw std::runtime_error(std::string("the thread that reads weights again cannot be started: ") + e.what());
+      throw std::runtime_error(std::string("the thread that reloads weights cannot be started: ") + e.what());
     }
   }
   ~reloader() {
@@ -98,11 +100,11 @@ class reloader {
   }
   void reload() {
     try {
-      std::string said;
-      const bool good = net_.reload(said);
-      if (good) std::fprintf(stderr, "serve: the weights are those of %s from now on\n", said.c_str());
-      else std::fprintf(stderr, "serve: the weights stay as they are: %s\n", said.c_str());
-    } catch (const std::bad_alloc&) { std::fputs("serve: the weights stay as they are: out of memory\n", stderr); }
+      std::string message;
+      const bool good = net_.reload(message);
+      if (good) std::fprintf(stderr, "serve: loaded weights from %s\n", message.c_str());
+      else std::fprintf(stderr, "serve: keeping the current weights: %s\n", message.c_str());
+    } catch (const std::bad_alloc&) { std::fputs("serve: keeping the current weights: out of memory\n", stderr); }
   }
 
   classifier& net_;
@@ -124,7 +126,7 @@ int run(const arguments& a) {
   http_server http(net, a.http, [&] { weights.ask(); });
   const int port = http.bind();
   if (port == 0) {
-    std::fprintf(stderr, "serve: error: %s:%d cannot be listened on\n", a.http.host.c_str(), a.http.port);
+    std::fprintf(stderr, "serve: error: cannot listen on %s:%d\n", a.http.host.c_str(), a.http.port);
     return 2;
   }
   const bool six = a.http.host.find(':') != a.http.host.npos;

@@ -20,7 +20,7 @@ using json = nlohmann::json;
 
 namespace {
 
-constexpr const char* kinds = "the content type is to be image/png or application/octet-stream";
+constexpr const char* kinds = "expected the content type image/png or application/octet-stream";
 
 std::string text_of(boost::beast::string_view s) { return {s.data(), s.size()}; }
 
@@ -52,10 +52,10 @@ std::variant<reply, image_bytes> image_in(const request& r) {
     std::copy(pixels.begin(), pixels.end(), image.begin());
   } else if (type == "application/octet-stream") {
     if (body.size() != image_pixels)
-      return refusal(400, "the body has " + std::to_string(body.size()) + " bytes, and 784 are expected, one a pixel");
+      return refusal(400, "the body has " + std::to_string(body.size()) + " bytes; expected 784, one per pixel");
     std::copy(body.begin(), body.end(), image.begin());
   } else {
-    return refusal(415, kinds + std::string(type.empty() ? ", and there is none" : ""));
+    return refusal(415, kinds + std::string(type.empty() ? ", got none" : ""));
   }
   return image;
 }
@@ -82,11 +82,10 @@ bool refused_unread(const request_head& head, bool chunked, reply& with) {
   const auto lengths = head.equal_range(http::field::content_length);
   const std::string length = text_of(head[http::field::content_length]);
   if (chunked || head.count(http::field::transfer_encoding) || (has_body && lengths.first == lengths.second))
-    with = refusal(411, "the length of the body is to be said beforehand, in Content-Length");
-  else if (head.count(http::field::content_encoding))
-    with = refusal(415, "the body is to be sent as it is, not packed");
+    with = refusal(411, "expected the length of the body in Content-Length");
+  else if (head.count(http::field::content_encoding)) with = refusal(415, "expected a body without Content-Encoding");
   else if (std::distance(lengths.first, lengths.second) > 1 || length.find_first_not_of("0123456789") != length.npos)
-    with = refusal(400, "the Content-Length is no length");
+    with = refusal(400, "Content-Length is not a valid length");
   else if (kind_of(head).starts_with("multipart/")) with = refusal(415, kinds);
   else return false;
   return true;
@@ -97,15 +96,15 @@ std::variant<reply, image_bytes> answer_to(const request& r, const server_state&
   path.resize(std::min(path.find('?'), path.size()));
   if (path == "/predict") {
     if (r.method() == http::verb::post) return image_in(r);
-    return refusal(405, "an image is sent with POST", "Allow: POST\r\n");
+    return refusal(405, "expected POST with an image", "Allow: POST\r\n");
   }
   const bool known = path == "/healthz" || path == "/metrics" || path == "/";
-  if (!known) return refusal(404, "no such page; there are POST /predict, GET /healthz, GET /metrics and GET /");
+  if (!known) return refusal(404, "no such page; expected POST /predict, GET /healthz, GET /metrics or GET /");
   if (r.method() != http::verb::get && r.method() != http::verb::head)
-    return refusal(405, "this page is asked for with GET", "Allow: GET, HEAD\r\n");
+    return refusal(405, "expected GET or HEAD", "Allow: GET, HEAD\r\n");
   if (path == "/metrics") return reply{.body = s.metrics(), .type = "text/plain; version=0.0.4"};
   if (path == "/") return reply{.body = page, .type = "text/html; charset=utf-8"};
-  if (s.stopping) return refusal(503, "the server is being stopped");
+  if (s.stopping) return refusal(503, "the server is stopping");
   return reply{.body = "{\"status\":\"ok\"}\n"};
 }
 
@@ -119,9 +118,9 @@ static std::string as_json(const prediction& p) {
 reply answer_of(const prediction& p) {
   switch (p.what) {
     case verdict::classified: return {.body = as_json(p)};
-    case verdict::full: return refusal(503, "too many requests wait already", "Retry-After: 1\r\n");
+    case verdict::full: return refusal(503, "too many requests are queued", "Retry-After: 1\r\n");
     case verdict::late: return refusal(504, "the answer took too long");
-    case verdict::stopping: return refusal(503, "the server is being stopped");
+    case verdict::stopping: return refusal(503, "the server is stopping");
     case verdict::no_memory: return refusal(503, "out of memory", "Retry-After: 1\r\n");
     case verdict::failed: break;
   }
@@ -131,8 +130,8 @@ reply answer_of(const prediction& p) {
 reply answer_to_unreadable(const boost::system::error_code& why) {
   if (why == http::error::body_limit) return refusal(413, "the body is too long");
   if (why == http::error::header_limit || why == http::error::buffer_overflow)
-    return refusal(431, "the head of the request is too long");
-  if (why == http::error::partial_message) return refusal(400, "the request ends before its end");
-  if (why == http::error::bad_content_length) return refusal(400, "the Content-Length is no length");
-  return refusal(400, "the request is no HTTP that this server reads");
+    return refusal(431, "the request header is too long");
+  if (why == http::error::partial_message) return refusal(400, "the request is incomplete");
+  if (why == http::error::bad_content_length) return refusal(400, "Content-Length is not a valid length");
+  return refusal(400, "invalid or unsupported HTTP request");
 }

@@ -62,7 +62,7 @@ int main(int argc, char** argv) try {
   const auto report = fit(learner, train | dataset::cache() | dataset::map(changed, 1), loss::cross_entropy{},
                           optim::adam{.lr = 2e-3}, {.epochs = 30, .batch = 20, .schedule = optim::cosine{}});
   const double right = evaluate(learner, test | dataset::map(unchanged), metric::accuracy{})[0].value;
-  std::printf("%d classes, %d sounds; loss %.3f, %.1f %% of %d others are told apart\n",
+  std::printf("%d classes, %d sounds; loss %.3f, accuracy %.1f %% on %d test sounds\n",
               static_cast<int>(sounds.class_names().size()), static_cast<int>(train.size()), report.epochs.back().loss,
               100 * right, static_cast<int>(test.size()));
   return right >= 0.8 ? 0 : 1;

@@ -87,7 +87,7 @@ int main(int count, char** arguments) {
     square += off * off;
   }
   double error = std::sqrt(square / length);
-  std::printf("served %ld samples: %.0f ns each, %zu bytes of memory; error %.4f, at most %.4f\n", length,
+  std::printf("served %ld samples: %.0f ns each, %zu bytes of memory; RMS error %.4f, max %.4f\n", length,
               took.count() / length, box.memory_bytes(), error, worst);
   return error < largest ? 0 : 1;
 }

@@ -50,9 +50,8 @@ int main(int argc, char** argv) try {
           {.epochs = 100, .batch = 32, .schedule = optim::cosine{}, .validation = test | scaled | dataset::cache()});
   const auto found = evaluate(learner, test | scaled, metric::r2{}, metric::rmse{}, metric::mae{});
   const double deviation = target.deviation(0);
-  std::printf("%d rows trained on, %d held back: R2 %.4f, errors %.3f (root mean square) and %.3f (mean)\n",
-              static_cast<int>(train.size()), static_cast<int>(test.size()), found[0].value, deviation * found[1].value,
-              deviation * found[2].value);
+  std::printf("%d training rows, %d test rows: R2 %.4f, RMSE %.3f, MAE %.3f\n", static_cast<int>(train.size()),
+              static_cast<int>(test.size()), found[0].value, deviation * found[1].value, deviation * found[2].value);
   if (argc > 2)
     write_file_atomically(argv[2], [&](writer& file) {
       file.write(learning_curve(report, "How far beams bend", {}, "Mean squared error, in deviations"));

@@ -58,6 +58,6 @@ int main() {
   const matrix<float> scores = predict(sorter, test | encode | dataset::take(3))[0];
   const auto found = evaluate(argmax<1>(scores));
   for (std::int64_t i = 0; i < 3; ++i) std::printf("%-8s %s\n", classes[found(i)], test[i].first.c_str());
-  std::printf("%.1f %% of %d messages are in their class\n", 100 * right, static_cast<int>(test.size()));
+  std::printf("%.1f %% of %d messages are classified correctly\n", 100 * right, static_cast<int>(test.size()));
   return right >= 0.9 ? 0 : 1;
 }

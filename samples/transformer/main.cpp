@@ -67,8 +67,7 @@ int main(int argc, char** argv) try {
   fit(writer, train, loss::cross_entropy{}, optim::adamw{.lr = 4e-3},
       {.epochs = epochs, .batch = 16, .schedule = optim::cosine{.warm_up = 20}, .observer = progress_bar()});
   const double perplexity = evaluate(writer, test, metric::perplexity{})[0].value;
-  std::printf("perplexity %.2f on what was not trained on; a sample:\n%s\n", perplexity,
-              written(writer, bytes, "The ").c_str());
+  std::printf("perplexity %.2f on held-out text; a sample:\n%s\n", perplexity, written(writer, bytes, "The ").c_str());
   return perplexity <= largest ? 0 : 1;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "transformer: %s\n", e.what());

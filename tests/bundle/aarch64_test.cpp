@@ -184,10 +184,11 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_told) {
     return error_of([&] { bundle::write(net, o); });
   };
   BOOST_TEST(holds(with([](auto& o) { o.set = isa::sse2; }),
-                   "value_error: bundle `net`: sse2 is a set of x86_64; the target `aarch64-linux-gnu` has neon64"));
+                   "value_error: bundle `net`: sse2 is an instruction set of x86_64; the target "
+                   "`aarch64-linux-gnu` uses neon64"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.sources = "/no/sources", o.tools.kernels = ""; }),
-                   "file_error: bundle `net`: the sources of the kernels simd.h are in none of /no/sources; name their "
-                   "folder by the variable LAMINA_KERNEL_SOURCES or in `tools.sources`"));
+                   "file_error: bundle `net`: the sources of the kernels simd.h are not in /no/sources; name their "
+                   "folder in the variable LAMINA_KERNEL_SOURCES or in `tools.sources`"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.compiler = "/no/compiler"; }), "`/no/compiler`: it cannot be started"));
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
   const auto without_headers = folder("aarch64_no_headers") + "/clang";
@@ -201,11 +202,11 @@ BOOST_AUTO_TEST_CASE(what_is_missing_is_told) {
   const auto linker = with([](auto&) {}), objcopy = with([](auto& o) { o.tools.linker = "true"; });
   ::setenv("PATH", path.c_str(), 1);
   BOOST_TEST(holds(linker,
-                   "error: bundle `net`: there is no linker for aarch64-linux-gnu here; install "
-                   "binutils-aarch64-linux-gnu or lld-19, or name one by the variable LD or in `tools`"));
+                   "error: bundle `net`: no linker for aarch64-linux-gnu found; install "
+                   "binutils-aarch64-linux-gnu or lld-19, or name one in the variable LD or in `tools`"));
   BOOST_TEST(holds(objcopy,
-                   "there is no objcopy for aarch64-linux-gnu here; install binutils-aarch64-linux-gnu or llvm-19, or "
-                   "name one by the variable OBJCOPY"));
+                   "no objcopy for aarch64-linux-gnu found; install binutils-aarch64-linux-gnu or llvm-19, or "
+                   "name one in the variable OBJCOPY"));
   BOOST_TEST(std::filesystem::is_empty(at));
 }
 

@@ -31,10 +31,10 @@ template <class T> bool same_as_file(view<const T> a, const std::string& file) {
 /// Runs a command in a folder: what it says, and its exit status behind that where it is not 0.
 inline std::string run(const std::string& folder, const std::string& command) {
   const int status = std::system(("cd '" + folder + "' && ( " + command + " ) > log 2>&1").c_str());
-  auto said = text_of(folder + "/log");
+  auto output = text_of(folder + "/log");
   if (status != 0)
-    said += " [status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) + " of: " + command + "]";
-  return said;
+    output += " [status " + std::to_string(WIFEXITED(status) ? WEXITSTATUS(status) : -1) + " of: " + command + "]";
+  return output;
 }
 
 // Nets of all kinds.

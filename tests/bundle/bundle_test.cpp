@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(the_header_says_how_memory_is_used) {
   const auto header = text_of(at + "/lenet.h");
   message_text t;
   t << "lenet: constant weights " << made.constant_bytes << " bytes, mutable weights 3200 bytes, activations "
-    << made.activation_bytes << " bytes\n * (of results " << planned->cost().arena << " bytes, of which "
+    << made.activation_bytes << " bytes\n * (results: " << planned->cost().arena << " bytes, at most "
     << planned->cost().live_peak << " live at once";
   BOOST_TEST(holds(header, t.view()));
   BOOST_TEST(holds(
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
 }
 
 // Padding that meets a weight which is not finite is left out of sums by code that other bundles do not link.
-BOOST_AUTO_TEST_CASE(finite_weights_need_no_mending) {
+BOOST_AUTO_TEST_CASE(finite_weights_need_no_repair) {
   const auto at = folder("finite");
   for (const bool finite : {true, false})
     for (const bool constant : {true, false})
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(finite_weights_need_no_mending) {
                       {.name = "net", .inputs = {}, .directory = at, .source = true});
         BOOST_TEST_CONTEXT(in << " channels, finite " << finite << ", constant " << constant) {
           BOOST_TEST(run_self_test("net", at) == "");
-          BOOST_TEST(holds(text_of(at + "/net.c"), "conv_mend_") == !finite);
+          BOOST_TEST(holds(text_of(at + "/net.c"), "conv_repair_") == !finite);
         }
       }
 }
@@ -530,7 +530,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
                    "the entry `lenet` needs a C identifier that no other entry has"));
   BOOST_TEST(holds(with([](auto& o) { o.inputs = {{1, 3, 28, 28}}; }), "shape_error: "));
   BOOST_TEST(holds(with([](auto& o) { o.samples = {tensor<float, extents<1, 28>>()}; }),
-                   "value_error: bundle `lenet`: sample 0 is float32[1x28], and input `input` float32[1x1x28x28]"));
+                   "value_error: bundle `lenet`: sample 0 is float32[1x28], but input `input` is float32[1x1x28x28]"));
   BOOST_TEST(
       holds(with([](auto& o) { o.samples = {any_tensor(), any_tensor()}; }), "there are 2 samples for 1 inputs"));
   BOOST_TEST(holds(with([](auto& o) { o.tools.compiler = "/no/compiler"; }),
@@ -560,7 +560,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   const auto said = error_of([&] { bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}); });
   BOOST_TEST(holds(said, "error: bundle `rows`: "), said);
   BOOST_CHECK_THROW(bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}), unsupported_error);
-  BOOST_TEST(holds(said, "the extent of its result is known only when it has run"), said);
+  BOOST_TEST(holds(said, "the extent of its result is known only at run time"), said);
   // All that no plan holds is named at once.
   program host;
   auto same = std::make_shared<program>(), twice = std::make_shared<program>();
@@ -578,7 +578,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   const auto all_of =
       error_of([&] { bundle::write(host, {}, {.name = "host", .inputs = {{5, 2}, {}}, .directory = at}); });
   BOOST_TEST(holds(all_of, "first: host_cond: it runs on the host, between plans; second: host_cond: it runs"), all_of);
-  BOOST_TEST(holds(all_of, "its result is known only when it has run; "), all_of);
+  BOOST_TEST(holds(all_of, "its result is known only at run time; "), all_of);
   BOOST_TEST(holds(all_of, "run this net by a session, or build it without these operations"), all_of);
   BOOST_TEST(std::filesystem::is_empty(at));  // nothing is left behind
 }

@@ -84,10 +84,10 @@ BOOST_AUTO_TEST_CASE(a_value_decides_a_branch) {
 
 BOOST_AUTO_TEST_CASE(without_the_value_the_branch_is_named) {
   const auto net = read(of_rates(), {.shapes = {{"input", {3, 4}}}});
-  const auto said = message_of([&] {
+  const auto message = message_of([&] {
     bundle::write(*net.program, net.states, {.name = "rates", .inputs = {{3, 4}, {}}, .directory = folder("refused")});
   });
-  BOOST_TEST(said.find("host_cond: it runs on the host") != said.npos, said);
+  BOOST_TEST(message.find("host_cond: it runs on the host") != message.npos, message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -360,8 +360,8 @@ BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_are_told) {
   numbers c;
   const auto in_words = [](const state_error& e) {
     return std::string(e.what()) ==
-           "a builder asks the cache for the key that it is building, or waits for one that "
-           "waits for it";
+           "a cache builder requests the key that it is building, directly or through another "
+           "builder";
   };
   const auto ask_itself = [&] { return c.get_or_create(1, [] { return 2; }).value; };
   BOOST_CHECK_EXCEPTION(c.get_or_create(1, ask_itself), state_error, in_words);

@@ -100,15 +100,14 @@ BOOST_AUTO_TEST_CASE(a_number_of_threads_beyond_all_machines_is_refused) {
   BOOST_CHECK_EQUAL(context(1024, isa::sse2).threads(), 1024);
   for (int threads : {1025, 2147483647}) BOOST_CHECK_THROW(context(threads, isa::sse2), value_error);
   BOOST_CHECK_EXCEPTION(context(100000, isa::sse2), value_error, [](const value_error& e) {
-    return std::string_view(e.what()) == "context: 100000 threads are asked for, and at most 1024 are allowed";
+    return std::string_view(e.what()) == "context: 100000 threads requested, and at most 1024 are allowed";
   });
   BOOST_CHECK_EXCEPTION(thread_pool(1025), value_error, [](const value_error& e) {
-    return std::string_view(e.what()) == "thread_pool: 1025 threads are asked for, and at most 1024 are allowed";
+    return std::string_view(e.what()) == "thread_pool: 1025 threads requested, and at most 1024 are allowed";
   });
   int called = 0;
   BOOST_CHECK_EXCEPTION(parallel_workers(2147483647, [&](int) { ++called; }), value_error, [](const value_error& e) {
-    return std::string_view(e.what()) ==
-           "parallel_workers: 2147483647 threads are asked for, and at most 1024 are allowed";
+    return std::string_view(e.what()) == "parallel_workers: 2147483647 threads requested, and at most 1024 are allowed";
   });
   BOOST_CHECK_EQUAL(called, 0);
 }

@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_limit_below_nothing_is_refused) {
   memory::limit(now + 5000);
   for (std::int64_t odd : {std::int64_t(-1), std::numeric_limits<std::int64_t>::min()})
     BOOST_CHECK_EXCEPTION(memory::limit(odd), value_error, [&](const value_error& e) {
-      return e.what() == "memory::limit: the most bytes in use cannot be " + std::to_string(odd) + "; 0 is no limit";
+      return e.what() == "memory::limit: `bytes` is " + std::to_string(odd) + "; expected 0 or more; 0 is no limit";
     });
   BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);  // the limit is what it was
   memory::limit(0);

@@ -43,10 +43,9 @@ BOOST_AUTO_TEST_CASE(crops_and_flips_move_pixels) {
   is(values(augment::center_crop(x, {.height = 1, .width = 5, .padding = 1})), {0, 4, 5, 6, 0});
   is(values(augment::flip_horizontal(counted<bytes>(2, 1, 2))), {2, 1, 4, 3});
   is(values(augment::flip_vertical(counted(1, 2, 2))), {3, 4, 1, 2});
-  BOOST_CHECK_EQUAL(
-      message_of([&] { augment::center_crop(x, {.height = 4, .width = 1}); }),
-      "augment::center_crop: a part of 4x1 of a picture [1x3x3] with a padding of 0; expected a part that is not "
-      "larger");
+  BOOST_CHECK_EQUAL(message_of([&] { augment::center_crop(x, {.height = 4, .width = 1}); }),
+                    "augment::center_crop: crop 4x1 of image [1x3x3] with padding 0; expected a crop within the "
+                    "padded image");
   BOOST_CHECK_EQUAL(message_of([&] { augment::center_crop(x, {}); }),
                     "augment::center_crop: height is 0; expected at least 1");
 }

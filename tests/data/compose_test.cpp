@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(folds_by_classes_have_as_many_of_each) {
   BOOST_CHECK_EQUAL(validated.size(), 22u);
   BOOST_CHECK(all_of(pairs[0].second) != all_of(dataset::folds(numbers(22), 3, 6, of)[0].second));
   BOOST_CHECK_EQUAL(message_of([&] { dataset::folds(numbers(21), 3, 5, of); }),
-                    "dataset::folds: there are 22 classes and 21 samples; expected one for each");
+                    "dataset::folds: there are 22 classes and 21 samples; expected one class per sample");
 }
 
 BOOST_AUTO_TEST_CASE(a_cache_makes_each_sample_once) {
@@ -193,11 +193,12 @@ BOOST_AUTO_TEST_CASE(errors_say_what_is_wrong) {
                     "dataset::take: the count is -1; expected at least 0");
   BOOST_CHECK_EQUAL(message_of([&] { dataset::split(data, 1.5, 0); }), "dataset::split: ratio is 1.5; expected 0 to 1");
   for (const std::int64_t k : {1, 5})
-    BOOST_CHECK_EQUAL(message_of([&] { dataset::folds(data, k, 0); }),
-                      "dataset::folds: k is " + std::to_string(k) +
-                          " and there are 4 samples; expected 2 or more folds, and no more than samples");
+    BOOST_CHECK_EQUAL(
+        message_of([&] { dataset::folds(data, k, 0); }),
+        "dataset::folds: k is " + std::to_string(k) + " with 4 samples; expected 2 to the number of samples");
   BOOST_CHECK_EQUAL(message_of([&] { dataset::zip(data, numbers(3)); }),
-                    "dataset::zip: the data sets have 4 and 3 samples; expected as many, as dataset::take(n) gives");
+                    "dataset::zip: the data sets have 4 and 3 samples; expected equal sizes; dataset::take(n) "
+                    "shortens one");
   BOOST_CHECK_EQUAL(message_of([&] { static_cast<void>(dataset::take(data, 2)[2]); }),
                     "data set: index 2 is outside 0..1");
   BOOST_CHECK_EQUAL(message_of([&] { dataset::batches(data, {.batch = 0}); }),
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(batches_pad_and_count_lengths) {
   BOOST_CHECK_EQUAL(dataset::batches(growing{}, {.batch = 4, .drop_last = true}).size(), 2);
   auto strict = dataset::batches(growing{}, {.batch = 4, .pad = false});
   BOOST_CHECK_EQUAL(message_of([&] { static_cast<void>(*strict.begin()); }),
-                    "batches: field 0 is [0] in sample 0 and [1] in sample 1; {.pad = true} fills up the shorter ones");
+                    "batches: field 0 is [0] in sample 0 and [1] in sample 1; {.pad = true} pads the shorter ones");
 }
 
 BOOST_AUTO_TEST_CASE(buckets_have_samples_of_one_length) {

@@ -151,23 +151,20 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit_each_other_are_told) {
   test_files::folder dir;
   auto read = [&] { datasets::fashion_mnist(data_split::train, dir.path.string()); };
   write_part(dir, "train", 4, false, 28, 0, 1);
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: 4 labels are expected", "this holds 3"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: expected 4 labels", "got 3"}}));
   write_part(dir, "train", 4, false, 28, 10);
-  BOOST_CHECK_EXCEPTION(read(), file_error,
-                        (says{{"train-labels-idx1-ubyte: label 0 is to be below 10, and this is 10"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-labels-idx1-ubyte: expected label 0 below 10; got 10"}}));
   write_part(dir, "train", 4, false, 27);
   BOOST_CHECK_EXCEPTION(read(), file_error,
-                        (says{{"train-images-idx3-ubyte: images of [28x28] are expected, and these are [1x27x28]"}}));
+                        (says{{"train-images-idx3-ubyte: expected images of [28x28]; got [1x27x28]"}}));
   write_part(dir, "train", 4, false);
   test_files::write_raw(dir / "train-images-idx3-ubyte", idx(8, {4}, "1234"));
-  BOOST_CHECK_EXCEPTION(read(), file_error,
-                        (says{{"uint8 images of rank 3 or 4 are expected, and this holds uint8[4]"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"expected uint8 images of rank 3 or 4; got uint8[4]"}}));
   write_part(dir, "train", 4, false);
   test_files::write_raw(dir / "train-labels-idx1-ubyte", idx(12, {1}, "1234"));
-  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"uint8 labels of rank 1 are expected, and this holds int32[1]"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"expected uint8 labels of rank 1; got int32[1]"}}));
   write_part(dir, "train", 0, false);
-  BOOST_CHECK_EXCEPTION(read(), file_error,
-                        (says{{"train-images-idx3-ubyte: at least one image is expected, and this holds none"}}));
+  BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: expected at least one image; got none"}}));
   test_files::write_raw(dir / "train-images-idx3-ubyte", "PK\3\4 not an idx file");
   BOOST_CHECK_EXCEPTION(read(), file_error, (says{{"train-images-idx3-ubyte: magic number"}}));
 }

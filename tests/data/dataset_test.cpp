@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(errors_name_sample_field_and_what_was_expected) {
   BOOST_CHECK_EQUAL(message_of([&] { source_of(growing{}).batch_shapes(outside); }),
                     "data set: index 6 is outside 0..5");
   BOOST_CHECK_EQUAL(message_of([&] { source_of(growing{}).read(second, to); }),
-                    "data set: a sample has 2 fields; expected as many blocks of memory, shapes and lengths");
+                    "data set: a sample has 2 fields; expected a destination, shape and length for each");
   const shape small[] = {{1, 0}};
   BOOST_CHECK_EQUAL(message_of([&] { source_of(std::vector<any_tensor>{vector<float>(2)}).read({0}, to, small); }),
                     "data set: field 0 of sample 0 is float32[2]; expected float32[0]");

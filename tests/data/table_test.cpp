@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(rows_of_tensors_and_spans_are_samples) {
                boost::test_tools::per_element());
   }
   BOOST_CHECK_EQUAL(message_of([&] { dataset::of_tensors(x, vector<float>(2)); }),
-                    "tensor_rows: tensor 1 is float32[2]; expected 3 rows, as those before it");
+                    "tensor_rows: tensor 1 is float32[2]; expected 3 rows, as in the tensors before it");
   BOOST_CHECK_EQUAL(message_of([&] { static_cast<void>(data[3]); }), "tensor_rows: index 3 is outside 0..2");
 }
 
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(quotes_ends_of_lines_and_separators) {
 BOOST_AUTO_TEST_CASE(missing_values_go_by_rule) {
   constexpr std::string_view gaps = "a,b\n1,2\n,4\n3,NA\n";
   BOOST_CHECK_EQUAL(failure(gaps),
-                    "t.csv:3: column `a`: the value is missing; {.missing = missing_rule::skip} leaves such rows out");
+                    "t.csv:3: column `a`: the value is missing; {.missing = missing_rule::skip} skips such rows");
   const auto skipped = table(gaps, {.missing = missing_rule::skip});
   BOOST_CHECK_EQUAL(skipped.size(), 1);
   BOOST_CHECK_EQUAL(skipped.skipped(), 2);
@@ -123,23 +123,23 @@ BOOST_AUTO_TEST_CASE(missing_values_go_by_rule) {
 BOOST_AUTO_TEST_CASE(errors_name_file_line_and_column) {
   BOOST_CHECK_EQUAL(failure("a,b\n1,2\n\n1\n"), "t.csv:4: the row has 1 field; expected 2, as in the first row");
   BOOST_CHECK_EQUAL(failure("a,b\n1,2\n1,x\n", {.kinds = {{"b", column_kind::number}}}),
-                    "t.csv:3: column `b`: `x` is no number");
-  BOOST_CHECK_EQUAL(failure("a\n1e300\n"), "t.csv:2: column `a`: `1e300` is no finite float32");
+                    "t.csv:3: column `b`: `x` is not a number");
+  BOOST_CHECK_EQUAL(failure("a\n1e300\n"), "t.csv:2: column `a`: `1e300` is not a finite float32");
   BOOST_CHECK_EQUAL(failure("a\n2\n3\n", {.targets = {"a"}, .kinds = {{"a", column_kind::integer}}, .classes = 3}),
                     "t.csv:3: column `a`: class 3 is outside 0..2");
   BOOST_CHECK_EQUAL(failure("a\n2.5\n", {.kinds = {{"a", column_kind::integer}}}),
-                    "t.csv:2: column `a`: `2.5` is no whole number");
+                    "t.csv:2: column `a`: `2.5` is not a whole number");
   BOOST_CHECK_EQUAL(failure("a\nx\n", {.words = {{"a", {"y", "z"}}}}),
-                    "t.csv:2: column `a`: `x` is none of its words; there are `y`, `z`");
-  BOOST_CHECK_EQUAL(failure("a\n\"x\ny\n"), "t.csv:2: the quote that begins a field does not end");
+                    "t.csv:2: column `a`: `x` is not one of its words; there are `y`, `z`");
+  BOOST_CHECK_EQUAL(failure("a\n\"x\ny\n"), "t.csv:2: the quote that begins a field is not closed");
   BOOST_CHECK_EQUAL(failure("a\n\"x\"y\n"),
-                    "t.csv:2: a separator or the end of the line is expected behind a field in quotes");
-  BOOST_CHECK_EQUAL(failure("a,a\n1,2\n"), "t.csv:1: column `a`: a column of this name comes twice in the header");
-  BOOST_CHECK_EQUAL(failure("a\n"), "t.csv: it has no row behind its header");
-  BOOST_CHECK_EQUAL(failure(""), "t.csv: it has no row behind its header");
+                    "t.csv:2: expected a separator or the end of the line after a quoted field");
+  BOOST_CHECK_EQUAL(failure("a,a\n1,2\n"), "t.csv:1: column `a`: the header has two columns of this name");
+  BOOST_CHECK_EQUAL(failure("a\n"), "t.csv: it has no row after its header");
+  BOOST_CHECK_EQUAL(failure(""), "t.csv: it has no row after its header");
   BOOST_CHECK_EQUAL(
       failure("speed\n1\n", {.targets = {"sped"}}),
-      "t.csv: `targets` names a column `sped`, which there is not; there are `speed`; did you mean `speed`?");
+      "t.csv: `targets` names a column `sped`, which does not exist; there are `speed`; did you mean `speed`?");
   const test_files::folder dir;
   BOOST_CHECK_THROW(datasets::csv(dir / "none.csv"), file_error);
   test_files::write_raw(dir / "t.csv", irises);
@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_few_fields_that_are_no_numbers_make_no_words) {
   for (const std::string_view text :
        {"a,b\n1,2\n1,3o\n1,4\n", "a,b\n1,3o\n1,2\n1,4\n", "a,b\n1,2\n1,NA\n1,3o\n1,4\n"}) {
     const std::string why = failure(text, {.missing = missing_rule::mean});
-    BOOST_TEST(why.ends_with(": column `b`: `3o` is no number, and most of the column are; {.kinds = {{\"b\", "
-                             "column_kind::category}}} has all of them be words"),
+    BOOST_TEST(why.ends_with(": column `b`: `3o` is not a number, but most of the column are; {.kinds = {{\"b\", "
+                             "column_kind::category}}} reads all of them as words"),
                why);
     BOOST_TEST(why.starts_with("t.csv:"));
     const auto words = table(text, {.kinds = {{"b", column_kind::category}}, .missing = missing_rule::mean});
@@ -196,10 +196,10 @@ BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
       "t.csv: there is no column `color`, which the table of `like` has; there are `x`, `colr`, `n`; did you "
       "mean `colr`?");
   BOOST_CHECK_EQUAL(like("x,color,n\n1,green,2\n"),
-                    "t.csv:2: column `color`: `green` is none of its words; there are `red`, `blue`");
-  BOOST_CHECK_EQUAL(like("x,color,n\n1,red,2\n1o,red,2\n"), "t.csv:3: column `x`: `1o` is no number");
+                    "t.csv:2: column `color`: `green` is not one of its words; there are `red`, `blue`");
+  BOOST_CHECK_EQUAL(like("x,color,n\n1,red,2\n1o,red,2\n"), "t.csv:3: column `x`: `1o` is not a number");
   BOOST_CHECK_EQUAL(failure("x\n1\n", {.targets = {"x"}, .like = train}),
-                    "csv: `like` brings targets, kinds, words and classes of its own; expected none of them beside it");
+                    "csv: `like` has its own targets, kinds, words and classes; expected none of them besides");
   const auto two = table("x,u,v\n1,2,3\n", {.targets = {"u", "v"}});
   for (const std::string_view some : {"x,u\n1,2\n", "x,v\n1,2\n"}) BOOST_TEST(!failure(some, {.like = two}).empty());
   BOOST_CHECK_EQUAL(table("x\n1\n", {.like = two}).size(), 1);
@@ -223,17 +223,15 @@ BOOST_AUTO_TEST_CASE(rows_that_cannot_be_read_are_left_out_and_counted) {
   const std::vector<std::string> expected{
       "t.csv:3: the row has 2 fields; expected 3, as in the first row",
       "t.csv:5: the row has 4 fields; expected 3, as in the first row",
-      "t.csv:6: column `x`: `q` is no number, and most of the column are; {.kinds = {{\"x\", column_kind::category}}} "
-      "has all "
-      "of them be words",
+      "t.csv:6: column `x`: `q` is not a number, but most of the column are; {.kinds = {{\"x\", "
+      "column_kind::category}}} reads all of them as words",
       "t.csv:7: column `kind`: class 7 is outside 0..2",
-      "t.csv:8: column `color`: `green` is none of its words; there are `red`, `blue`",
+      "t.csv:8: column `color`: `green` is not one of its words; there are `red`, `blue`",
       "t.csv:9: column `x`: the value is missing"};
   BOOST_TEST(t.left_out() == expected, boost::test_tools::per_element());
-  BOOST_CHECK_EQUAL(
-      failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
-      "t.csv: none of its rows can be used: 2 are left out, the first of them for t.csv:2: the row has 1 field; "
-      "expected 2, as in the first row");
+  BOOST_CHECK_EQUAL(failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
+                    "t.csv: none of its rows can be used: 2 are skipped, the first: t.csv:2: the row has 1 field; "
+                    "expected 2, as in the first row");
   // Words of rows that are left out are none.
   const auto words = table("a,b\nx,1\ny,\nz,2\n", {.on_error = sample_failure::skip});
   BOOST_TEST(words.words().at("a") == (std::vector<std::string>{"x", "z"}), boost::test_tools::per_element());
@@ -262,7 +260,7 @@ BOOST_AUTO_TEST_CASE(files_in_folders_have_the_class_of_their_folder) {
   BOOST_TEST(message_of([&] { list_by_class(root, {".txt", ".png"}); }) ==
              root + "/a: the folder of a class has no file that ends in .txt or .png");
   BOOST_TEST(message_of([&] { list_by_class(root + "/a/deep.txt", {".txt"}); }) ==
-             root + "/a/deep.txt: the folder has no folders; expected one for each class, with files that end in .txt");
+             root + "/a/deep.txt: the folder has no subfolders; expected one per class, with files that end in .txt");
   BOOST_TEST(message_of([&] { list_by_class(root + "/beside.txt", {".txt"}); }) ==
              root + "/beside.txt: cannot be read: Not a directory");
 }

@@ -182,11 +182,11 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
   vector<std::int64_t> good{1, 0}, bad{2, -1};
   auto loss = [&](const vector<std::int64_t>& l) { return evaluate(pick(x, l)); };
   BOOST_TEST(equal(loss(good), {2, 3}));
-  BOOST_TEST(message_of([&] { loss(bad); }) == "pick: an index is outside 0..1: 2 at [0] (2 of them)");
+  BOOST_TEST(message_of([&] { loss(bad); }) == "pick: an index is outside 0..1: 2 at [0] (2 in total)");
   BOOST_CHECK_THROW(loss(bad), value_error);
   BOOST_TEST(equal(loss(good), {2, 3}));
   // Classification losses, and their gradients alone, name themselves, the label, its sample and the number of classes.
-  const std::string two = "a label is outside 0..1 (2 classes): 2 of sample 0 (2 of them)";
+  const std::string two = "a label is outside 0..1 (2 classes): 2 of sample 0 (2 in total)";
   BOOST_TEST(message_of([&] { evaluate(cross_entropy(x, bad)); }) == "cross_entropy: " + two);
   BOOST_TEST(message_of([&] { evaluate(nll(x, bad)); }) == "nll: " + two);
   BOOST_TEST(message_of([&] { evaluate(gradient<"x">(cross_entropy(var<"x">(x), bad))); }) == "cross_entropy: " + two);
@@ -194,13 +194,13 @@ BOOST_AUTO_TEST_CASE(a_label_out_of_range_is_an_error_and_the_next_run_works) {
   matrix<std::int64_t, 2, 2> of_positions;
   of_positions.writable()[1] = -7;
   BOOST_TEST(message_of([&] { evaluate(cross_entropy(sequences, of_positions)); }) ==
-             "cross_entropy: a label is outside 0..2 (3 classes): -7 at [0, 1] (1 of them)");
+             "cross_entropy: a label is outside 0..2 (3 classes): -7 at [0, 1] (1 in total)");
 }
 
 // Extents known only at run time: a loss rejects shapes that a difference would broadcast.
 BOOST_AUTO_TEST_CASE(losses_do_not_broadcast) {
   const matrix<float> column(3, 1), square_of_3(3, 3), row_of_3(1, 3);
-  const std::string rule = "results and targets must have one shape; a loss does not broadcast: ";
+  const std::string rule = "results and targets must have the same shape; a loss does not broadcast: ";
   BOOST_TEST(message_of([&] { evaluate(mse(column, square_of_3)); }) == "mse: " + rule + "[3x1] [3x3]");
   BOOST_TEST(message_of([&] { evaluate(l1_loss(column * 2, row_of_3)); }) == "l1_loss: " + rule + "[3x1] [1x3]");
   BOOST_TEST(message_of([&] { evaluate(squared_l2_distance(square_of_3, row_of_3)); }) ==
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(dynamic_operands) {
   BOOST_TEST(equal(evaluate(shared * shared + shared), {2, 6, 12}));
   dynamic<float, 1> empty;
   BOOST_TEST(empty.is_empty());
-  BOOST_TEST(message_of([&] { (void)empty.shape(); }) == "dynamic: this one is empty");
+  BOOST_TEST(message_of([&] { (void)empty.shape(); }) == "dynamic: it is empty");
   dynamic<float, 1> choice = zeros<float>(3);
   BOOST_TEST(equal(evaluate(choice + x), {1, 2, 3}));
   choice = one_hot<float>(3, 0);
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(names_in_a_reshape) {
   BOOST_TEST((decltype(inferred)::pattern == shape{"N", 3, 4}));
   BOOST_TEST((evaluate(inferred).shape() == shape{2, 3, 4}));
   BOOST_TEST(message_of([&] { reshape<extents<"M", 12>>(x); }) ==
-             "reshape: not all dimensions of [Mx12] are those of an operand: [2x12]");
+             "reshape: result [Mx12] has a dimension that no operand has: [2x12]");
 }
 
 BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(an_executor_without_memory) {
   e.bind_output(0, y);
   e.run();
   BOOST_TEST(y[1] == 3);
-  BOOST_TEST(message_of([&] { e.bind_input(1, x); }) == "a plan of 1 inputs and 1 outputs has none of number 1");
+  BOOST_TEST(message_of([&] { e.bind_input(1, x); }) == "a plan of 1 inputs and 1 outputs has no index 1");
   e.bind_input(0, nullptr);
   BOOST_TEST(message_of([&] { e.run(); }) == "input 0 has no memory; bind it before the run");
 }
@@ -638,7 +638,7 @@ BOOST_AUTO_TEST_CASE(a_plan_of_many_results_that_fails_can_be_cleared) {
   p.run();
   BOOST_TEST(equal(good.value(), {1, 2, 3, 4}));
   BOOST_TEST(equal(other.value(), {2, 4}));
-  BOOST_TEST(message_of([&] { p.add(dynamic<float, 1>{}); }) == "dynamic: this one is empty");
+  BOOST_TEST(message_of([&] { p.add(dynamic<float, 1>{}); }) == "dynamic: it is empty");
   BOOST_CHECK_THROW(p.add(dynamic<float, 1>{}), state_error);
   auto third = p.add(x * 3);
   p.run();

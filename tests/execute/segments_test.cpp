@@ -306,12 +306,12 @@ BOOST_AUTO_TEST_CASE(what_a_run_does_is_told_segment_by_segment) {
   g.output(exp(masked_select(x, x > 0)));
   const shape extents[] = {shape{40}};
   segment_run runs(g);
-  const std::string told = runs.plans.explain(extents);
-  BOOST_TEST_CONTEXT(told) {
-    BOOST_TEST(told.starts_with("segment 1 of 2\nplan for "));
-    BOOST_TEST(lines_of(told, "then counts: non_zero\n") == 1u);
-    BOOST_TEST(lines_of(told, "\nsegment 2 of 2, for as many rows as there can be\nplan for ") == 1u);
-    BOOST_TEST(lines_of(told, "float32[40]") > 0u);
+  const std::string report = runs.plans.explain(extents);
+  BOOST_TEST_CONTEXT(report) {
+    BOOST_TEST(report.starts_with("segment 1 of 2\nplan for "));
+    BOOST_TEST(lines_of(report, "then counts: non_zero\n") == 1u);
+    BOOST_TEST(lines_of(report, "\nsegment 2 of 2, for the maximum number of rows\nplan for ") == 1u);
+    BOOST_TEST(lines_of(report, "float32[40]") > 0u);
   }
   BOOST_TEST(runs.plans.plans(extents).size() == 2u);
 }
@@ -322,17 +322,17 @@ BOOST_AUTO_TEST_CASE(what_one_plan_cannot_hold_is_refused) {
   g.p.path = "layer";
   g.output(masked_select(x, x > 0));
   const std::string why =
-      ": the extent of its result is known only when it has run; such a program runs in segments, which one plan "
+      ": the extent of its result is known only at run time; the program runs in segments, which one plan "
       "cannot hold";
   BOOST_TEST(message_of([&] { g.make(); }) == "layer: truncate" + why);
   BOOST_CHECK_THROW(g.make(), unsupported_error);
   segment_run runs(g);
   const shape extents[] = {shape{40}};
   BOOST_TEST(message_of([&] { runs.plans.at(extents); }) ==
-             "layer: non_zero: the extent of its result is known only when it has run; such a program runs in "
+             "layer: non_zero: the extent of its result is known only at run time; the program runs in "
              "segments, which one plan cannot hold");
   BOOST_TEST(runs.plans.in_segments());
-  BOOST_TEST(message_of([&] { runs.plans.run({}, {}, {}); }) == "the program has 1 inputs and is given 0");
+  BOOST_TEST(message_of([&] { runs.plans.run({}, {}, {}); }) == "the program has 1 inputs; got 0");
   const array wrong = real({41}, 1);
   BOOST_CHECK_THROW(runs({wrong}), shape_error);
 }
@@ -344,9 +344,8 @@ BOOST_AUTO_TEST_CASE(turns_and_branches_do_not_count) {
       subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(masked_select(v[0], v[0] > 0))}; });
   const auto plain = subprogram({c}, [](auto& v) { return std::vector<value>{reduce_sum(v[0])}; });
   const std::string why =
-      ": its program has `non_zero`: the extent of that result is known only when it has run, and the program is "
-      "planned as one; "
-      "count outside of it, or give it all rows and a mask";
+      ": its program has `non_zero`: its extent is known only at run time; "
+      "count outside the program, or pass all rows and a mask";
   BOOST_TEST(message_of([&] { cond(t, plain, counts, {&c, 1}); }) == "cond" + why);
   BOOST_CHECK_THROW(cond(t, counts, plain, {&c, 1}), unsupported_error);
   const auto body =
@@ -447,7 +446,7 @@ BOOST_AUTO_TEST_CASE(the_host_stands_between_segments) {
   const auto words = runs.plans.explain(extents);
   BOOST_TEST(lines_of(words, "then runs on the host: host_loop\n") == 1u);
   BOOST_TEST(lines_of(words, "then counts: ") == 1u);
-  BOOST_TEST(words.ends_with("is planned, as what follows, once the host has run\n"));
+  BOOST_TEST(words.ends_with("this and later segments are planned after the host step\n"));
   BOOST_TEST(runs.plans.plans(extents).size() == 2u);
   // The same results for tensors, values and names; each run increments the count.
   const any_tensor in[] = {to_tensor(x), runs.in[1]};
@@ -512,7 +511,7 @@ BOOST_AUTO_TEST_CASE(states_that_operations_keep_are_those_before_the_run) {
                runs.run(std::vector<named_value>{{"z", in[0]}});
              }).starts_with("the program has no input `z`"));
   BOOST_TEST(message_of([&] { runs.run(std::vector<any_tensor>{in[0].as_tensor()}); }) ==
-             "the program gives values that are no tensors; run it on values");
+             "the program returns values that are not tensors; run it on values");
 }
 
 BOOST_AUTO_TEST_CASE(factories_of_programs_that_run_on_the_host) {

@@ -83,8 +83,8 @@ BOOST_AUTO_TEST_CASE(wrong_inputs_are_named) {
     const any_tensor x = numbers({1, 2}), whole({dtype::int64, {2}});
     const auto by_order = [&](std::vector<any_tensor> in) { return message_of([&] { (void)s.run(in); }); };
     const auto by_name = [&](std::vector<named_tensor> in) { return message_of([&] { (void)s.run(in); }); };
-    BOOST_TEST(by_order({x}) == "the program has 2 inputs and is given 1");
-    BOOST_TEST(by_order({x, whole}) == "input `right` is float32[N] and is given int64[2]");
+    BOOST_TEST(by_order({x}) == "the program has 2 inputs; got 1");
+    BOOST_TEST(by_order({x, whole}) == "input `right` is float32[N]; got int64[2]");
     BOOST_TEST(by_order({x, numbers({1})}) == "input `right`: dimension `N` is 1 here and 2 in another input");
     BOOST_TEST(by_name({{"left", x}}) == "input `right` (float32[N]) is not given");
     BOOST_TEST(by_name({{"left", x}, {"left", x}}) == "input `left` is given twice");

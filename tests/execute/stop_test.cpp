@@ -111,12 +111,12 @@ BOOST_AUTO_TEST_CASE(a_run_ends_before_any_of_its_operations) {
   BOOST_TEST(all >= 4);
   std::string last;
   for (int i = 0; i < all; ++i) {
-    const auto said = stopped_after(i, [&] { net(); });
-    if (said != last) BOOST_TEST_MESSAGE(i << ": " << said);
-    if (i == 0) BOOST_TEST(said == "first: matmul: the run was stopped before this operation");
-    if (i == 1) BOOST_TEST(said == "second: softmax: the run was stopped before this operation");
-    if (i == 2) BOOST_TEST(said == "third: matmul: the run was stopped before this operation");
-    if (i == all - 1) BOOST_TEST(said == "the run was stopped in its last operation");
+    const auto message = stopped_after(i, [&] { net(); });
+    if (message != last) BOOST_TEST_MESSAGE(i << ": " << message);
+    if (i == 0) BOOST_TEST(message == "first: matmul: the run was stopped before this operation");
+    if (i == 1) BOOST_TEST(message == "second: softmax: the run was stopped before this operation");
+    if (i == 2) BOOST_TEST(message == "third: matmul: the run was stopped before this operation");
+    if (i == all - 1) BOOST_TEST(message == "the run was stopped in its last operation");
     BOOST_TEST(equal(net(), wanted));
   }
   BOOST_TEST(stopped_after(all, [&] { net(); }) == "");

@@ -44,10 +44,10 @@ BOOST_AUTO_TEST_CASE(items_make_one_rank_more) {
 BOOST_AUTO_TEST_CASE(an_item_of_another_shape_is_told) {
   growable<float, 1> g(3);
   g.push(vector<float>{1, 2, 3});
-  BOOST_TEST(message_of([&] { g.push(vector<float>{1, 2}); }) == "growable: its items are [3], and this one is [2]");
+  BOOST_TEST(message_of([&] { g.push(vector<float>{1, 2}); }) == "growable: its items are [3]; got [2]");
   BOOST_CHECK_THROW(g.push(vector<float>{1, 2}), shape_error);
   BOOST_TEST(g.size() == 1);
-  BOOST_TEST(message_of([&] { (void)g[1]; }) == "growable: item 1 is not there, of 1");
+  BOOST_TEST(message_of([&] { (void)g[1]; }) == "growable: item 1 does not exist; the size is 1");
   BOOST_CHECK_THROW((void)g[-1], value_error);
   BOOST_CHECK_THROW((growable<float, 1>(-3)), shape_error);
 }

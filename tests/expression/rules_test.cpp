@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(extents_are_checked_when_an_expression_is_made) {
   BOOST_TEST(message_of([&] { (void)select(v, 0, 3); }) == "select: position 3 is outside of axis 0: [3]");
   BOOST_TEST(
       message_of([&] { (void)take_along_axis<1>(rows, matrix<std::int64_t, 3, 2>()); }) ==
-      "take_along_axis: the positions must have the shape of the operand but along axis 1: float32[2x3] int64[3x2]");
+      "take_along_axis: the positions must have the shape of the operand except along axis 1: float32[2x3] int64[3x2]");
   BOOST_TEST(evaluate(reduce_sum(n))() == 0);  // this rule reads no extent
 }
 

@@ -13,7 +13,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Two states of different types: most of a run is to be spent on the weights and not on the structure.
+// Two states of different types, so that a run spends its time on the weights and not on the structure.
 struct saved {
   scratch_folder folder;
   std::shared_ptr<const plan> run;

@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
 
 BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
   auto a = filled_vector<double>(4, 1), b = filled_vector<double>(4, 2);
-  const auto words = "variable `w` names two tensors, [4] and [4]; give each a name of its own";
+  const auto words = "variable `w` names two tensors, [4] and [4]; give each its own name";
   // The type of the loss is the same each time: first one tensor, then two, then one again.
   auto loss = [](const auto& x, const auto& y) { return reduce_sum(var<"w">(x) * square(var<"w">(y))); };
   for (int round = 0; round < 2; ++round) {
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
   auto c = filled_vector<double>(1, 3);
   auto hidden = reduce_sum(var<"w">(a) * make_dynamic(square(var<"w">(c))));
   BOOST_TEST(message_of([&] { evaluate(gradient<"w">(hidden)); }) ==
-             "variable `w` names two tensors, [4] and [1]; give each a name of its own");
+             "variable `w` names two tensors, [4] and [1]; give each its own name");
   // Without a gradient names mean nothing.
   BOOST_TEST(evaluate(loss(a, b))() == evaluate(reduce_sum(a * square(b)))());
 }
@@ -257,13 +257,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_behind_a_dynamic) {
   BOOST_TEST(words([&] { gradient<"x">(reduce_sum(dynamic<double, 2>(x))); }) ==
              "value: gradient: the expression has no variable named `x`");
   BOOST_TEST(words([&] { gradient<"x">(dynamic<double, 0>(reduce_sum(d))); }) ==
-             "shape: gradient: the variable `x` is float64[2x3] and is taken for float64[]; say its type, as in "
+             "shape: gradient: the variable `x` is float64[2x3]; expected float64[]; name its type, as in "
              "gradient<\"x\", vector<float>>(loss)");
   BOOST_TEST(words([&] {
                gradient<"x", matrix<float>>(reduce_sum(d));
              }).starts_with("type: gradient: the variable `x` is float64[2x3]"));
   BOOST_TEST(words([&] { evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(e))); }) ==
-             "value: variable `x` names two tensors, [2x3] and [4x3]; give each a name of its own");
+             "value: variable `x` names two tensors, [2x3] and [4x3]; give each its own name");
   BOOST_TEST(words([&] {
                evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(var<"x">(other))));
              }).starts_with("value: variable `x` names two tensors"));

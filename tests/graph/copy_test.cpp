@@ -98,9 +98,8 @@ BOOST_AUTO_TEST_CASE(an_input_is_not_two_versions_of_a_blob) {
   n.output("before", x * b);
   n.assign(b, b + x);
   n.output("after", n["b"] * x);
-  BOOST_TEST(says(
-      message_of([&] { n.clone_partial("p", {"x", "b"}, {"before"}); }),
-      "clone_partial: blob `b` is an input as it is now, and the outputs need it as it was before it was assigned"));
+  BOOST_TEST(says(message_of([&] { n.clone_partial("p", {"x", "b"}, {"before"}); }),
+                  "clone_partial: blob `b` is an input in its newest version, but the outputs need an earlier one"));
   graph::workspace ws;
   ws.feed("x", vector<float>{1, 2});
   ws.feed("b", vector<float>{3, 4});
@@ -181,11 +180,11 @@ BOOST_AUTO_TEST_CASE(two_blobs_do_not_get_one_name) {
   auto x = n.external("x", {dtype::float32, {2}}), y = n.external("y", {dtype::float32, {2}});
   n.output("d", x - y);
   n.output("e", x + y);
-  const auto refused = [](auto call, const std::string& words) {
+  const auto refused = [](auto call, const std::string& expected) {
     BOOST_CHECK_THROW(call(), state_error);
     const auto message = message_of(call);
     BOOST_TEST(says(message, "copy_test.cpp:"));
-    BOOST_TEST(says(message, words));
+    BOOST_TEST(says(message, expected));
   };
   refused([&] { n.clone("c", {{"x", "y"}}); }, "net `n`: clone: `x` and `y` would both be `y`");
   refused([&] { n.clone("c", {{"d", "e"}}); }, "clone: `d` and `e` would both be `e`");
@@ -245,21 +244,20 @@ BOOST_AUTO_TEST_CASE(types_of_all_values) {
   auto known = n.infer({{"x", {64, 784}}});
   BOOST_TEST((known.at("n/matmul") == tensor_type{dtype::float32, {64, 10}}));
   BOOST_TEST((known.at("class") == tensor_type{dtype::int64, {64}}));
-  BOOST_TEST(
-      says(message_of([&] { n.infer({{"x", {64, 783}}}); }), "infer: blob `x` is [Nx784] and is to be [64x783]"));
+  BOOST_TEST(says(message_of([&] { n.infer({{"x", {64, 783}}}); }), "infer: blob `x` is [Nx784]; got [64x783]"));
   BOOST_TEST(says(message_of([&] { n.infer({{"y", {1}}}); }), "there is no blob `y`"));
 }
 
 BOOST_AUTO_TEST_CASE(shapes_that_do_not_fit_name_operation_and_place) {
   graph::net n("n");
   n.output("sum", n.external("x", {dtype::float32, {dyn, 3}}) + n.external("y", {dtype::float32, {dyn, 3}}));
-  const auto words = message_of([&] { n.infer({{"x", {2, 3}}, {"y", {5, 3}}}); });
-  BOOST_TEST(says(words, "copy_test.cpp:"));
-  BOOST_TEST(says(words, "add: the shapes do not broadcast: [2x3] [5x3]"));
+  const auto message = message_of([&] { n.infer({{"x", {2, 3}}, {"y", {5, 3}}}); });
+  BOOST_TEST(says(message, "copy_test.cpp:"));
+  BOOST_TEST(says(message, "add: the shapes do not broadcast: [2x3] [5x3]"));
   graph::net named("named");
   named.output("sum", named.external("x", {dtype::float32, {"N"}}) + named.external("y", {dtype::float32, {"N"}}));
   BOOST_TEST(says(message_of([&] { named.infer({{"x", {2}}, {"y", {5}}}); }),
-                  "dimension `N` is not the same in all blobs; `y` is to be [5]"));
+                  "dimension `N` is not the same in all blobs; `y` gets [5]"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(blobs_have_the_extents_that_a_run_found) {
   ws.feed("x", vector<float>{-7, 6, -1});
   const std::string why = message_of([&] { ws.run("n"); });
   BOOST_TEST(says(why, "net `n`: "));
-  BOOST_TEST(says(why, "counted_test.cpp:30: top_k: truncate: 2 rows are asked for, and there are 1"));
+  BOOST_TEST(says(why, "counted_test.cpp:30: top_k: truncate: 2 rows requested; there are 1"));
   BOOST_CHECK_THROW(ws.run("n"), value_error);
   BOOST_TEST(ws.fetch_numbers<float>("kept") == (numbers{7, 6}), boost::test_tools::per_element());
   ws.feed("k", scalar<std::int64_t>(0));

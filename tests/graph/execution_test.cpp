@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(two_slow_branches_take_little_more_than_half_the_time) {
     f();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  // The cores may be busy with something else: it is to be seen in one round of many.
+  // The cores may be busy with something else, so one round of many must show it.
   bool seen = false;
   for (int round = 0; round < 400 && !seen; ++round) {
     const double one = timed([&] { simple->run("net"); }), both = timed([&] { dag->run("net"); });
@@ -198,8 +198,8 @@ BOOST_AUTO_TEST_CASE(the_first_error_is_raised_and_the_others_are_reported) {
       else ws.run("n");
     });
     BOOST_TEST(says(message, "net `n`: "));
-    BOOST_TEST(says(message, "gather: a position is outside -3..2: 9 at [0] (1 of them); also: "));
-    BOOST_TEST(says(message, "gather: a position is outside -3..2: 7 at [0] (2 of them)"));
+    BOOST_TEST(says(message, "gather: a position is outside -3..2: 9 at [0] (1 in total); also: "));
+    BOOST_TEST(says(message, "gather: a position is outside -3..2: 7 at [0] (2 in total)"));
     BOOST_TEST(!ws.has("a"));  // it has memory, and no value
     ws.feed("i", vector<std::int64_t>{0});
     ws.feed("k", vector<std::int64_t>{0, 1});
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
   {
     auto run = ws.start("n", 3'000'000);
     BOOST_TEST(says(message_of([&] { ws.start("n"); }),
-                    "workspace: net `n` is under way in space `default`; wait for it first"));
+                    "workspace: net `n` is running in space `default`; wait for it first"));
     BOOST_CHECK_THROW(ws.run("n"), state_error);
     BOOST_CHECK_THROW(ws.feed("x", scalar<float>(0)), state_error);
     BOOST_CHECK_THROW(ws.fetch("x"), state_error);

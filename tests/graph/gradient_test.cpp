@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_starts_with_what_is_given) {
   n.output("y", g[w]);
   BOOST_TEST(result(n) == (numbers{10, 200}), boost::test_tools::per_element());
   BOOST_TEST(says(message_of([&] { n.add_gradient_operators({{h, n.given("wrong", {1}, {1})}}); }),
-                  "the target `h` is float32[2] and its gradient starts with float32[1]"));
+                  "the target `h` is float32[2]; its initial gradient is float32[1]"));
 }
 
 BOOST_AUTO_TEST_CASE(a_target_that_is_no_number_starts_with_ones) {
@@ -125,9 +125,9 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_infinite_becomes_zero) {
   n.output("y", g[x]);  // 1 / 0 passes no NaN on
   BOOST_TEST(result(n) == (numbers{0, 0}), boost::test_tools::per_element());
   auto ids = n.external("ids", {dtype::int64, {2}});
-  const auto words = message_of([&] { graph::zero_gradient(ids); });
-  BOOST_TEST(says(words, "gradient_test.cpp:"));
-  BOOST_TEST(says(words, "zero_gradient: int64[2] has no gradient"));
+  const auto message = message_of([&] { graph::zero_gradient(ids); });
+  BOOST_TEST(says(message, "gradient_test.cpp:"));
+  BOOST_TEST(says(message, "zero_gradient: int64[2] has no gradient"));
   BOOST_CHECK_THROW(graph::zero_gradient(ids), type_error);
 }
 
@@ -178,16 +178,16 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_differentiated) {
   graph::net n("n");
   auto ids = n.external("ids", {dtype::int64, {2}}), x = n.external("x", pair_of);
   BOOST_TEST(
-      says(message_of([&] { n.add_gradient_operators({ids + 1}); }), "is int64[2]; gradients are of floating numbers"));
+      says(message_of([&] { n.add_gradient_operators({ids + 1}); }), "is int64[2]; gradients need float elements"));
   BOOST_CHECK_THROW(n.add_gradient_operators({ids + 1}), type_error);
   BOOST_CHECK_THROW(n.add_gradient_operators({}), value_error);
   auto cached =
       cached_attention(n.external("q", {dtype::float32, {1, 2, 1, 4}}), n.external("k", {dtype::float32, {1, 2, 1, 4}}),
                        n.external("v", {dtype::float32, {1, 2, 1, 4}}), n.external("K", {dtype::float32, {1, 2, 8, 4}}),
                        n.external("V", {dtype::float32, {1, 2, 8, 4}}), n.external("count", {dtype::int64, {1}}));
-  const auto words = message_of([&] { n.add_gradient_operators({reduce_sum(cached)}); });
-  BOOST_TEST(says(words, "gradient_test.cpp:"));
-  BOOST_TEST(says(words, "cached_attention: this operation has no gradient"));
+  const auto message = message_of([&] { n.add_gradient_operators({reduce_sum(cached)}); });
+  BOOST_TEST(says(message, "gradient_test.cpp:"));
+  BOOST_TEST(says(message, "cached_attention: this operation has no gradient"));
   (void)x;
 }
 
@@ -223,8 +223,8 @@ BOOST_AUTO_TEST_CASE(rows_and_dense_gradients_do_not_mix) {
   auto table = n.external("table", {dtype::float32, {4, 2}}), ids = n.external("ids", {dtype::int64, {2}});
   auto g = n.add_gradient_operators({reduce_sum(embedding(table, ids)) + reduce_sum(table)});
   BOOST_TEST(!g.is_sparse(table));
-  BOOST_TEST(
-      says(message_of([&] { g.slices(table); }), "the gradient of `table` is dense, or dense and sparse ones added"));
+  BOOST_TEST(says(message_of([&] { g.slices(table); }),
+                  "the gradient of `table` is dense, or a sum of dense and sparse ones"));
 }
 
 BOOST_AUTO_TEST_CASE(overwritten_blobs) {
@@ -235,10 +235,10 @@ BOOST_AUTO_TEST_CASE(overwritten_blobs) {
   auto g = n.add_gradient_operators({loss});  // what it needs of the old version is there
   n.output("y", g[w]);
   BOOST_TEST(result(n) == (numbers{6, 16}), boost::test_tools::per_element());
-  const auto words = message_of([&] { g["w"]; });
-  BOOST_TEST(says(words, "`w` has 2 versions: 0 external at "));
-  BOOST_TEST(says(words, ", 1 assigned at "));
-  BOOST_TEST(says(words, "the gradient is that of version 0, and the newest one is another value"));
+  const auto message = message_of([&] { g["w"]; });
+  BOOST_TEST(says(message, "`w` has 2 versions: 0 external at "));
+  BOOST_TEST(says(message, ", 1 assigned at "));
+  BOOST_TEST(says(message, "the gradient belongs to version 0, not to the newest"));
   BOOST_CHECK_THROW(g[next], value_error);
 }
 

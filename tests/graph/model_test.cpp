@@ -74,14 +74,14 @@ BOOST_AUTO_TEST_CASE(asked_for_twice_it_is_the_same) {
   auto a = m.parameter("w", {2, 3}, op::xavier{}), b = m.parameter("w", {2, 3}, op::xavier{});
   BOOST_TEST(a.same(b));
   BOOST_TEST(says(message_of([&] { m.parameter("w", {3, 2}, op::xavier{}); }),
-                  "parameter `w` is float32[2x3] and is asked for as float32[3x2]"));
+                  "parameter `w` is float32[2x3]; requested as float32[3x2]"));
   BOOST_CHECK_THROW(m.parameter("rows", {1}, op::xavier{}), state_error);
   graph::fc(rows, 3, {.name = "f"});
   graph::fc(rows, 3, {.name = "f"});
   BOOST_TEST(listed() == "w[2x3]w f_w[3x6]w f_b[3]b ");
-  const auto words = message_of([&] { graph::fc(rows, 4, {.name = "f"}); });
-  BOOST_TEST(says(words, "model_test.cpp:"));
-  BOOST_TEST(says(words, "state `f_w` is float32[3x6] and is asked for as float32[4x6]"));
+  const auto message = message_of([&] { graph::fc(rows, 4, {.name = "f"}); });
+  BOOST_TEST(says(message, "model_test.cpp:"));
+  BOOST_TEST(says(message, "state `f_w` is float32[3x6]; requested as float32[4x6]"));
 }
 
 BOOST_AUTO_TEST_CASE(sharing) {
@@ -160,12 +160,12 @@ BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
     graph::name_scope b("decoder");
     graph::fc(rows, 3);
   }
-  const auto words = message_of([&] { m.main(); });
-  BOOST_TEST(says(words, "model_test.cpp:"));
-  BOOST_TEST(says(words,
-                  "parameter_sharing: nothing with parameters was made in the scope `decodr`, which was to share those "
+  const auto message = message_of([&] { m.main(); });
+  BOOST_TEST(says(message, "model_test.cpp:"));
+  BOOST_TEST(says(message,
+                  "parameter_sharing: no parameters were created in scope `decodr`, which was to share those "
                   "of `encoder`"));
-  BOOST_TEST(says(words, "did you mean `decoder`?"));
+  BOOST_TEST(says(message, "did you mean `decoder`?"));
   BOOST_TEST(listed() == "decoder/fc_w[3x6]w decoder/fc_b[3]b ");
   // Where an error ends it, that one counts.
   try {
@@ -276,9 +276,9 @@ BOOST_AUTO_TEST_CASE(three_levels) {
 BOOST_AUTO_TEST_CASE(unknown_functions_and_arguments) {
   BOOST_TEST(says(message_of([] { graph::arg_scope a("cnov", {}); }), "arg_scope: there is no layer function `cnov`"));
   BOOST_TEST(says(message_of([] { graph::arg_scope a("cnov", {}); }), "did you mean `conv`?"));
-  const auto words = message_of([&] { graph::fc(rows, 3, {.kernel = 3}); });
-  BOOST_TEST(says(words, "model_test.cpp:"));
-  BOOST_TEST(says(words, "fc takes no `kernel`; there are `bias`, `weight_fill`, `bias_fill`, `activation`"));
+  const auto message = message_of([&] { graph::fc(rows, 3, {.kernel = 3}); });
+  BOOST_TEST(says(message, "model_test.cpp:"));
+  BOOST_TEST(says(message, "fc takes no `kernel`; there are `bias`, `weight_fill`, `bias_fill`, `activation`"));
   BOOST_CHECK_THROW(m.defaults("fc", {.probability = 0.5}), value_error);
 }
 
@@ -365,12 +365,12 @@ BOOST_AUTO_TEST_CASE(accuracy_is_a_part_of_the_labels) {
 }
 
 BOOST_AUTO_TEST_CASE(mismatches_name_layer_and_place) {
-  const auto words = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
-  BOOST_TEST(says(words, "model_test.cpp:"));
-  BOOST_TEST(says(words, "sublayer `big` (conv2d): conv2d: the kernel 11x11 is larger than the padded map"));
+  const auto message = message_of([&] { graph::conv(images, 5, {.name = "big", .kernel = 11}); });
+  BOOST_TEST(says(message, "model_test.cpp:"));
+  BOOST_TEST(says(message, "sublayer `big` (conv2d): conv2d: the kernel 11x11 is larger than the padded map"));
   BOOST_TEST(says(message_of([&] { graph::conv(rows, 5); }),
-                  "conv: takes at least 4 axes, of which axis 1 is known, not [Nx6]"));
-  BOOST_TEST(says(message_of([&] { graph::group_conv(images, 4); }), "group_conv: `groups` is to be given"));
+                  "conv: expected at least 4 axes and a known extent of axis 1, not [Nx6]"));
+  BOOST_TEST(says(message_of([&] { graph::group_conv(images, 4); }), "group_conv: `groups` is required"));
 }
 
 BOOST_AUTO_TEST_CASE(lrn_by_hand) {
@@ -710,21 +710,21 @@ BOOST_AUTO_TEST_CASE(order_and_twice) {
   t.m.add_updates(optim::sgd{});
   for (const auto& p : t.m.parameters()) BOOST_TEST(p.updated);
   BOOST_TEST(
-      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated yet"));
+      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter with a gradient is left to update"));
   graph::model m("n");
   BOOST_TEST(says(message_of([&] { m.add_updates(optim::sgd{}); }),
-                  "there are no gradients; add_gradient_operators comes before"));
+                  "there are no gradients; call add_gradient_operators first"));
 }
 
 BOOST_AUTO_TEST_CASE(frozen_parameters_get_no_update) {
   trained t;
   BOOST_TEST(
-      says(message_of([&] { freeze(t.m, "f_b", "g_w"); }), "freeze: pattern `g_w` fits no parameter; there are"));
+      says(message_of([&] { freeze(t.m, "f_b", "g_w"); }), "freeze: pattern `g_w` matches no parameter; there are"));
   BOOST_TEST(!t.m.parameters()[1].frozen);
   BOOST_TEST(freeze(t.m, "*_w") == std::vector<std::string>{"f_w"}, boost::test_tools::per_element());
   freeze(t.m, "*");
   BOOST_TEST(
-      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter has a gradient and is not updated"));
+      says(message_of([&] { t.m.add_updates(optim::sgd{}); }), "no parameter with a gradient is left to update"));
   unfreeze(t.m, "f_b");
   t.m.add_updates(optim::sgd{.lr = 0.5});
   BOOST_TEST(says(message_of([&] { freeze(t.m, "f_*"); }), "parameter `f_b` has its update already"));

@@ -72,11 +72,11 @@ BOOST_AUTO_TEST_CASE(automatic_names_are_there) {
   }
   n.output("y", r);  // it has a name now
   BOOST_TEST(!n.has("n/relu"));
-  const auto words = message_of([&] { n["n/sqare"]; });
-  BOOST_TEST(says(words, "net `n`: there is no blob `n/sqare`"));
-  BOOST_TEST(says(words, "did you mean `n/square`?"));
+  const auto message = message_of([&] { n["n/sqare"]; });
+  BOOST_TEST(says(message, "net `n`: there is no blob `n/sqare`"));
+  BOOST_TEST(says(message, "did you mean `n/square`?"));
   BOOST_TEST(says(message_of([&] { n.assign("n/square", x); }),
-                  "assign: `n/square` is no blob; `output` makes one of a value"));
+                  "assign: `n/square` is not a blob; name the value with `output`"));
   const auto gradients = n.add_gradient_operators({loss}, {.with_respect_to = {n["n/square"], x}});
   BOOST_TEST(gradients["n/square"].same(gradients[n["n/square"]]));
   const graph::net part = n.clone_partial("part", {"n/square"}, {"loss"}, {{"n/square", "s"}});
@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(free_names_count_on) {
 BOOST_AUTO_TEST_CASE(a_name_is_given_once) {
   graph::net n("net");
   n.external("x", row);
-  const auto words = message_of([&] { n.fill<op::constant>("x", {3}); });
-  BOOST_TEST(says(words, "net `net`: blob `x` is there already, from "));
-  BOOST_TEST(says(words, "`assign` gives it another version"));
+  const auto message = message_of([&] { n.fill<op::constant>("x", {3}); });
+  BOOST_TEST(says(message, "net `net`: blob `x` already exists, from "));
+  BOOST_TEST(says(message, "`assign` gives it another version"));
   BOOST_CHECK_THROW(n.external("x", row), state_error);
   BOOST_CHECK_THROW(n.output("x", n["x"]), state_error);
   BOOST_CHECK_THROW(n.external("", row), value_error);
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(fills_differ_by_run_by_blob_and_by_seed) {
 
 BOOST_AUTO_TEST_CASE(given_numbers_are_as_many_as_the_shape_has) {
   graph::net n("net");
-  BOOST_TEST(says(message_of([&] { n.given("g", {2, 2}, {1, 2, 3}); }), "blob `g` of shape [2x2] is given 3 numbers"));
+  BOOST_TEST(says(message_of([&] { n.given("g", {2, 2}, {1, 2, 3}); }), "blob `g` has shape [2x2]; got 3 numbers"));
   BOOST_CHECK_THROW(n.given("i", {1}, {1.5}, dtype::int32), value_error);
   BOOST_CHECK_THROW(n.fill<op::constant>("f", {dyn, 2}), shape_error);
   BOOST_CHECK_THROW(n.fill<op::msra>("m", {3}), shape_error);
@@ -256,9 +256,9 @@ BOOST_AUTO_TEST_CASE(a_blob_keeps_its_type) {
 BOOST_AUTO_TEST_CASE(nets_are_mixed_by_external_alone) {
   graph::net a("a"), b("b");
   auto x = a.external("x", row), y = b.external("y", row);
-  const auto words = message_of([&] { x + y; });
+  const auto message = message_of([&] { x + y; });
   BOOST_TEST(says(
-      words, "an operand belongs to net `b` and not to net `a`; `external(v)` makes it an input there, by its name"));
+      message, "an operand belongs to net `b` and not to net `a`; `external(v)` makes it an input there, by its name"));
   BOOST_CHECK_THROW(x + y, state_error);
   auto mine = a.external(y);
   BOOST_TEST(a.name_of(mine) == "y");

@@ -62,17 +62,17 @@ BOOST_AUTO_TEST_CASE(of_the_outermost_call) {
   BOOST_TEST(begins(message_of([&] { here(), rsqrt(ids); }), "sqrt: "));
   BOOST_TEST(begins(message_of([&] { here(), linear(a, b, row); }), "add: the shapes do not broadcast: [2x2] [7]"));
   BOOST_TEST(begins(message_of([&] { here(), squared_l2_distance(a, row); }),
-                    "squared_l2_distance: results and targets must have one shape"));
+                    "squared_l2_distance: results and targets must have the same shape"));
 }
 
 BOOST_AUTO_TEST_CASE(of_members) {
-  BOOST_TEST(begins(message_of([&] { here(), n.external("a", {dtype::float32, {1}}); }),
-                    "net `n`: blob `a` is there already"));
+  BOOST_TEST(
+      begins(message_of([&] { here(), n.external("a", {dtype::float32, {1}}); }), "net `n`: blob `a` already exists"));
   BOOST_TEST(begins(message_of([&] { here(), n.assign(a, row); }), "net `n`: blob `a` is "));
   BOOST_TEST(begins(message_of([&] { here(), n.fill<op::msra>("f", {3}); }),
-                    "net `n`: blob `f`: msra: a fan of [3] is not defined"));
+                    "net `n`: blob `f`: msra: the fan of shape [3] is undefined"));
   BOOST_TEST(begins(message_of([&] { here(), learning_rate(n.iterations(), {.base = 1}); }),
-                    "learning_rate: `policy` is to be given"));
+                    "learning_rate: `policy` is missing"));
 }
 
 // What is no member of a net, and works on one.
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(of_layers_in_programs_without_parameters) {
   const auto p = graph::subprogram();
   const value x = p->input("x", {dtype::float32, {2, 4}}), images = p->input("images", {dtype::float32, {1, 1, 4, 4}});
   BOOST_TEST(begins(message_of([&] { here(), graph::fc(x, 4); }),
-                    "net `m`: fc: an operand belongs to a program that is no net and has no parameters"));
+                    "net `m`: fc: an operand belongs to a program that is not a net and has no parameters"));
   BOOST_CHECK_THROW(graph::fc(x, 4), state_error);
   BOOST_TEST(begins(message_of([&] { here(), graph::fc(a, 4, {.name = "other"}); }),
                     "net `m`: fc: an operand belongs to net `n`; `external(v)` makes it"));

@@ -97,10 +97,10 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
   BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);  // what the tool reads
   graph::workspace empty;
-  const auto said = message_of([&] { graph::save(d / "other", n, empty); });
-  BOOST_TEST(says(said, d / "other.json: "), said);
-  BOOST_TEST(says(said, "saved_test.cpp:"), said);
-  BOOST_TEST(says(said, "net `n`: there is no blob `w` in the workspace; there are none"), said);
+  const auto message = message_of([&] { graph::save(d / "other", n, empty); });
+  BOOST_TEST(says(message, d / "other.json: "), message);
+  BOOST_TEST(says(message, "saved_test.cpp:"), message);
+  BOOST_TEST(says(message, "net `n`: there is no blob `w` in the workspace; there are none"), message);
 }
 
 BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {

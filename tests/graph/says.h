@@ -4,8 +4,8 @@
 namespace engine_test {
 
 /// Whether words stand in a message, which is shown where they do not.
-inline bool says(const std::string& message, const std::string& words) {
-  const bool found = message.find(words) != std::string::npos;
+inline bool says(const std::string& message, const std::string& part) {
+  const bool found = message.find(part) != std::string::npos;
   if (!found) BOOST_TEST_MESSAGE(message);
   return found;
 }

@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(a_net_runs_on_blobs) {
   BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{9, 11, 13}), boost::test_tools::per_element());
   BOOST_TEST(before.elements<float>()[0] == 3);
   ws.feed("x", matrix<float>(1, 1));
-  BOOST_TEST(says(message_of([&] { ws.run("n"); }),
-                  "net `n`: blob `x` is to be float32[N] and the workspace has float32[1x1]"));
+  BOOST_TEST(
+      says(message_of([&] { ws.run("n"); }), "net `n`: blob `x` must be float32[N]; the workspace has float32[1x1]"));
   BOOST_CHECK_THROW(ws.run("n"), shape_error);
   ws.feed("x", vector<double>(2));
   BOOST_CHECK_THROW(ws.run("n"), type_error);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_net_of_a_name_is_replaced_on_request) {
   graph::workspace ws;
   ws.create(n);
   BOOST_TEST(says(message_of([&] { ws.create(n); }),
-                  "workspace: net `n` is there already; create(net, {.overwrite = true}) replaces it"));
+                  "workspace: net `n` already exists; create(net, {.overwrite = true}) replaces it"));
   BOOST_CHECK_THROW(ws.create(n), state_error);
   n.given("y", {1}, {2});  // a created net is as it was
   ws.run("n");

@@ -57,13 +57,13 @@ BOOST_AUTO_TEST_CASE(wider_elements_are_turned_from_big_endian) {
 }
 
 BOOST_AUTO_TEST_CASE(damage_is_told_by_field) {
-  refused("", {"magic number: 4 bytes are expected, and the file holds 0"});
-  refused("ab", {"the file holds 2"});
+  refused("", {"magic number: expected 4 bytes; the file has 0"});
+  refused("ab", {"the file has 2"});
   refused(std::string("\x50\x4b\3\4", 4),
           {"magic number: an idx file begins with two zero bytes, and this one with 80 75"});
-  refused(idx(10, {1}, "x"), {"magic number: the element type is to be 8, 9, 11, 12, 13 or 14, and this is 10"});
-  refused(std::string("\0\0\10\0", 4), {"the rank is to be 1..8, and this is 0"});
-  refused(std::string("\0\0\10\11", 4), {"the rank is to be 1..8, and this is 9"});
+  refused(idx(10, {1}, "x"), {"magic number: expected element type 8, 9, 11, 12, 13 or 14, got 10"});
+  refused(std::string("\0\0\10\0", 4), {"expected rank 1..8, got 0"});
+  refused(std::string("\0\0\10\11", 4), {"expected rank 1..8, got 9"});
   refused(std::string("\0\0\10\2\0\0\0\1\0", 9), {"extent 1: the file ends inside its header"});
   refused(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "x"),
           {"extents: [4294967295x4294967295x4294967295] has more elements than memory can hold"});

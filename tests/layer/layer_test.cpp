@@ -137,8 +137,8 @@ static_assert(gives(nn::batch_norm2d{3}, {"N", 3, 4, 4}, {"N", 3, 4, 4}) &&
               gives(nn::batch_norm2d{.num_features = 3, .affine = false}, {2, 3, 4, 4}, {2, 3, 4, 4}));
 static_assert(gives(nn::residual{nn::linear{5, 5}}, {"N", 5}, {"N", 5}));
 
-template <class L> constexpr bool says(const L& layer, const shape& in, std::string_view words) {
-  return run(layer, in).why.view() == words;
+template <class L> constexpr bool says(const L& layer, const shape& in, std::string_view expected) {
+  return run(layer, in).why.view() == expected;
 }
 static_assert(says(nn::linear{0, 3}, {2, 5}, "linear needs positive `in_features` and `out_features` but has 0 and 3"));
 static_assert(says(nn::linear{5, 3}, {5}, "linear expects rows of features, shape [N, 5], but is given [5]"));
@@ -157,10 +157,10 @@ static_assert(says(nn::group_norm{3, 4}, {2, 4, 3}, "group_norm: 4 channels do n
 static_assert(says(nn::instance_norm{4}, {2, 4}, "instance_norm expects [N, 4, L, ...] but is given [2x4]"));
 static_assert(says(nn::self_attention{6, 4}, {2, 3, 6}, "self_attention: 6 features do not divide into 4 heads"));
 static_assert(says(nn::lstm{.input_size = 2, .hidden_size = 3, .bidirectional = true, .reverse = true}, {4, 1, 2},
-                   "lstm is both `reverse` and `bidirectional`, which walks both ways already"));
+                   "lstm has both `reverse` and `bidirectional`; expected one"));
 static_assert(says(nn::self_attention{6, 3}, {2, 6}, "self_attention expects [N, T, 6] but is given [2x6]"));
 static_assert(says(nn::conv1d{.in_channels = 3, .out_channels = 3, .padding = 1, .causal = true}, {2, 3, 5},
-                   "conv1d: a causal layer chooses its padding, which must be 0"));
+                   "conv1d: `padding` must be 0 if `causal` is set"));
 static_assert(says(nn::conv_transpose2d{3, 4}, {2, 4, 5, 5},
                    "conv_transpose2d expects images [N, 3, H, W] but is given [2x4x5x5]"));
 static_assert(says(nn::prelu{4}, {2, 3}, "prelu expects [N, 4, ...] but is given [2x3]"));

@@ -373,7 +373,7 @@ BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
     if (name.starts_with("weight")) weights[name] = a;
   BOOST_TEST(message_of([&] {
                outcomes(plain, {in_turns, h}, weights);
-             }).find("port `output` of shape [5x2x4] has no axis 7 to walk along") != std::string::npos);
+             }).find("port `output` of shape [5x2x4] has no axis 7 to iterate over") != std::string::npos);
   plain.output_axis = 0;
   check_layer("gru_cell without biases", plain, {in_turns, h}, weights);
 }

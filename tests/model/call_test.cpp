@@ -77,10 +77,10 @@ BOOST_AUTO_TEST_CASE(a_model_is_the_program_of_its_formula) {
 
 BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
   net_type net;
-  auto said = error_of([&] { net(matrix<float>(2, 5)); });
-  BOOST_TEST(holds(said, "shape_error: input `input` is [Nx4] and is given [2x5]"));
-  said = error_of([&] { net(tensor<float, extents<dyn>>(3)); });
-  BOOST_TEST(holds(said, "shape_error: input `input` is [Nx4] and is given [1x3]"));
+  auto message = error_of([&] { net(matrix<float>(2, 5)); });
+  BOOST_TEST(holds(message, "shape_error: input `input` is [Nx4]; got [2x5]"));
+  message = error_of([&] { net(tensor<float, extents<dyn>>(3)); });
+  BOOST_TEST(holds(message, "shape_error: input `input` is [Nx4]; got [1x3]"));
   // The model is as good as new.
   BOOST_TEST((net(matrix<float>(2, 4)).shape() == shape{2, 3}));
 }
@@ -98,30 +98,30 @@ BOOST_AUTO_TEST_CASE(extents_that_meet_within_the_net) {
 
 BOOST_AUTO_TEST_CASE(extents_that_meet_in_an_operation) {
   model<beside, input<"N", "K">> net;
-  auto said = error_of([&] { net(matrix<float>(2, 5)); });
-  BOOST_TEST(holds(said, "shape_error: sublayer `mixed` (mixture): add"));
-  BOOST_TEST(holds(said, "[1x4]"));
-  BOOST_TEST(holds(said, "[2x5]"));
+  auto message = error_of([&] { net(matrix<float>(2, 5)); });
+  BOOST_TEST(holds(message, "shape_error: sublayer `mixed` (mixture): add"));
+  BOOST_TEST(holds(message, "[1x4]"));
+  BOOST_TEST(holds(message, "[2x5]"));
 }
 
 // Images of another size than the net was made for, where the input leaves their size open.
 BOOST_AUTO_TEST_CASE(images_of_another_size) {
   model<convolutional, input<"N", 1, "H", "W">> net;
   BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
-  auto said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 10, 10)); });
-  BOOST_TEST(said ==
+  auto message = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 10, 10)); });
+  BOOST_TEST(message ==
              "shape_error: sublayer `1` (linear): linear expects 144 input features but is given 256, shape [2x256]");
-  said = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 2, 10)); });
+  message = error_of([&] { net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 2, 10)); });
   BOOST_TEST(
-      said ==
+      message ==
       "shape_error: sublayer `0.0` (conv2d): conv2d: the kernel 3x3 is larger than the padded map, shape [2x1x2x10]");
   BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_is_one_extent) {
   pair_type net;
-  auto said = error_of([&] { net(matrix<float>(2, 3), matrix<float>(4, 5)); });
-  BOOST_TEST(holds(said, "shape_error: input `b`: dimension `K` is 4 here and 3 in another input"));
+  auto message = error_of([&] { net(matrix<float>(2, 3), matrix<float>(4, 5)); });
+  BOOST_TEST(holds(message, "shape_error: input `b`: dimension `K` is 4 here and 3 in another input"));
 }
 
 BOOST_AUTO_TEST_CASE(results_in_the_callers_memory) {
@@ -131,8 +131,8 @@ BOOST_AUTO_TEST_CASE(results_in_the_callers_memory) {
   matrix<float> out(5, 3), wrong(5, 4);
   net.run(x, out);
   BOOST_TEST(same_bits(out, y));
-  auto said = error_of([&] { net.run(x, wrong); });
-  BOOST_TEST(holds(said, "shape_error: run: the result is [5x3] and the tensor [5x4]"));
+  auto message = error_of([&] { net.run(x, wrong); });
+  BOOST_TEST(holds(message, "shape_error: run: the result is [5x3] and the tensor [5x4]"));
   std::vector<float> mine(15);
   auto borrowed = borrow(mine.data(), {5, 3});
   net.run(x, borrowed);

@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(a_model_gives_as_many_rows_as_are_left) {
   BOOST_TEST((net(matrix<float>(0, 3)).shape() == shape{0, 2}));
   BOOST_TEST((net(vector<float>{1, 2, 3}).shape() == shape{2}));
   BOOST_TEST(holds(error_of([&] { net(vector<float>{-1, 2, -3}); }),
-                   "shape_error: output 0 is [0x2], and a call without the leading dimension has room for one row; "
+                   "shape_error: output 0 is [0x2]; a call without the leading dimension returns one row; "
                    "give the inputs all dimensions"));
   model<finding, input<"N", 3>> coordinates;
   const auto at = coordinates(left);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(what_takes_one_plan_says_that_there_is_none) {
   net_type net({.seed = 3});
   matrix<float> out(2, 2);
   BOOST_TEST(holds(error_of([&] { net.run(rows, out); }),
-                   "non_zero: the extent of its result is known only when it has run; such a program runs in segments, "
+                   "non_zero: the extent of its result is known only at run time; the program runs in segments, "
                    "which one plan cannot hold"));
   BOOST_CHECK_THROW(net.run(rows, out), unsupported_error);
   BOOST_TEST(holds(net.explain({rows.shape()}), "segment 2 of 2"));
@@ -90,8 +90,8 @@ BOOST_AUTO_TEST_CASE(what_takes_one_plan_says_that_there_is_none) {
   reference_factory<chosen, input<"T", 3>> factory(stepped);
   BOOST_CHECK_THROW(stream(factory.create()), unsupported_error);
   BOOST_TEST(holds(error_of([&] { (void)stream(factory.create()); }),
-                   "non_zero: how many rows there are is known only when a block has run, and a stream gives as many "
-                   "as it is given"));
+                   "non_zero: the shape of its result is data-dependent; a stream returns one position per input "
+                   "position"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

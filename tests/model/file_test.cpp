@@ -44,11 +44,11 @@ struct contents {
 };
 
 // Loading must fail with these words and leave every bit as it was.
-void refuses(net_type& net, const std::string& path, const std::string& words) {
+void refuses(net_type& net, const std::string& path, const std::string& expected) {
   auto before = net;
-  auto said = error_of([&] { load(net, path); });
-  BOOST_TEST(holds(said, "file_error: " + path));
-  BOOST_TEST(holds(said, words));
+  auto message = error_of([&] { load(net, path); });
+  BOOST_TEST(holds(message, "file_error: " + path));
+  BOOST_TEST(holds(message, expected));
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
 }
 
@@ -161,7 +161,7 @@ constexpr auto pretrained = sequential(sublayer<"c">(nn::conv2d{.in_channels = 1
                                        sublayer<"n">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
                                        sublayer<"head">(nn::linear{.in_features = 64, .out_features = 7}));
 using pretrained_type = model<pretrained, input<"N", 1, 6, 6>>;
-using words = std::vector<std::string>;
+using strings = std::vector<std::string>;
 
 bool has_bits_of(const parameter_store& a, std::string_view name, const parameter_store& b, std::string_view other) {
   const any_tensor &x = a.find(name)->value(), &y = b.find(other)->value();
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(renamed_and_partial) {
   // Strict as long as nothing is said: the head has another shape.
   const auto refused = error_of([&] { load(net, dir / "f", o); });
   BOOST_TEST(holds(refused,
-                   "parameter `head.weight` is float32[7x64] and the model expects float32[3x64]; of its states "
+                   "parameter `head.weight` is float32[7x64] and the model expects float32[3x64]; in total "
                    "0 are missing, 2 have another shape or type, and 0 are unexpected; 6 fit"));
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   o.allow_mismatched = true;
@@ -187,8 +187,8 @@ BOOST_AUTO_TEST_CASE(renamed_and_partial) {
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   const load_report made = load(net, dir / "f", o);
   for (const auto* r : {&seen, &made}) {
-    BOOST_TEST(r->loaded == (words{"conv.weight", "conv.bias", "norm.running_mean", "norm.running_var", "norm.weight",
-                                   "norm.bias"}),
+    BOOST_TEST(r->loaded == (strings{"conv.weight", "conv.bias", "norm.running_mean", "norm.running_var", "norm.weight",
+                                     "norm.bias"}),
                boost::test_tools::per_element());
     BOOST_TEST(r->missing.empty());
     BOOST_TEST(r->unexpected.empty());
@@ -219,10 +219,10 @@ BOOST_AUTO_TEST_CASE(missing_and_unexpected) {
     o.*one = false;
     return error_of([&] { load(net, dir / "f", o); });
   };
-  BOOST_TEST(holds(without(&load_options::allow_missing), "`conv.weight` is missing; of its states 6 are missing"));
+  BOOST_TEST(holds(without(&load_options::allow_missing), "`conv.weight` is missing; in total 6 are missing"));
   BOOST_TEST(holds(
       without(&load_options::allow_unexpected),
-      "is in the file, but the model has none of this name; of its states 0 are missing, 0 have another shape or type, "
+      "is in the file, but the model has none of this name; in total 0 are missing, 0 have another shape or type, "
       "and 6 are unexpected"));
   BOOST_TEST(holds(without(&load_options::allow_mismatched), "`head.weight` is float32[7x64]"));
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(patterns_of_renames) {
            {.renames = {{"net.hx*.*", "h*.*"}, {"n?t.nx.*", "n.*"}, {"*.*x.*", "*.*.*"}},
             .allow_missing = true,
             .allow_unexpected = true})
-              .loaded == (words{"n.running_mean", "n.running_var", "n.weight", "n.bias", "head.weight", "head.bias"}),
+              .loaded == (strings{"n.running_mean", "n.running_var", "n.weight", "n.bias", "head.weight", "head.bias"}),
       boost::test_tools::per_element());
 }
 
@@ -273,10 +273,10 @@ BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
     });
   };
   BOOST_TEST(
-      holds(refused({{"hed.*", "x.*"}}), "pattern `hed.*` fits no state that earlier patterns leave; there are"));
+      holds(refused({{"hed.*", "x.*"}}), "pattern `hed.*` matches no state that earlier patterns leave; there are"));
   BOOST_TEST(holds(refused({{"hed.weight", "x"}}), "did you mean `head.weight`"));
   BOOST_TEST(
-      holds(refused({{"*", "*"}, {"c.*", "conv.*"}}), "pattern `c.*` fits no state that earlier patterns leave"));
+      holds(refused({{"*", "*"}, {"c.*", "conv.*"}}), "pattern `c.*` matches no state that earlier patterns leave"));
   BOOST_TEST(holds(refused({{"c.*", "*.*"}}), "pattern `*.*` has more `*` than `c.*`"));
   BOOST_TEST(holds(refused({{"c.*", "n.*"}}), "are both renamed to `n."));
 }

@@ -219,9 +219,9 @@ BOOST_AUTO_TEST_CASE(inputs_in_order) {
 
 BOOST_AUTO_TEST_CASE(explains_itself) {
   model<lenet, input<"N", 1, 28, 28>> net;
-  auto said = net.explain({shape{8, 1, 28, 28}});
-  BOOST_TEST(holds(said, "conv2d"));
-  BOOST_TEST(holds(said, "matmul"));
+  auto message = net.explain({shape{8, 1, 28, 28}});
+  BOOST_TEST(holds(message, "conv2d"));
+  BOOST_TEST(holds(message, "matmul"));
 }
 
 // Layers that look at their input under another shape take extents that nothing is known of as those with a name.

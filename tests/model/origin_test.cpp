@@ -216,9 +216,9 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
   const reference_factory<lenet, input<"N", 1, 28, 28>> too_narrow(large,
                                                                    {.arenas = std::make_shared<arena_pool>(1000)});
   auto r = too_narrow.create();
-  const auto said = error_of([&] { r(pictures); });
-  BOOST_TEST(holds(said, "error: out of memory: a run works in "));
-  BOOST_TEST(holds(said, "the limit of its arena pool is 1000"));
+  const auto message = error_of([&] { r(pictures); });
+  BOOST_TEST(holds(message, "error: out of memory: a run needs "));
+  BOOST_TEST(holds(message, "the limit of its arena pool is 1000"));
 }
 
 // What was given away or moved from says so.
@@ -333,9 +333,9 @@ BOOST_AUTO_TEST_CASE(programs_without_a_topology_are_served_as_well) {
   plain_type other({.seed = 2});
   factory.update(other.parameters());
   BOOST_TEST(same_bits(r(in)[0].as<float, extents<dyn, 2>>(), other(x)));
-  BOOST_TEST(error_of([&] { r({}); }) == "value_error: the program has 1 inputs and is given 0");
+  BOOST_TEST(error_of([&] { r({}); }) == "value_error: the program has 1 inputs; got 0");
   const any_tensor wrong[] = {tensor<double, extents<3, 4>>()};
-  BOOST_TEST(holds(error_of([&] { r(wrong); }), "input `input` is float32[Nx4] and is given float64[3x4]"));
+  BOOST_TEST(holds(error_of([&] { r(wrong); }), "input `input` is float32[Nx4]; got float64[3x4]"));
   const any_tensor mismatch[] = {matrix<float>(3, 5)};
   BOOST_TEST(holds(error_of([&] { r(mismatch); }), "shape_error: "));
   BOOST_TEST(same_bits(r(in)[0].as<float, extents<dyn, 2>>(), other(x)));

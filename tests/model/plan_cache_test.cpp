@@ -99,10 +99,10 @@ BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
   BOOST_TEST(with("-3") == 0u);
   BOOST_TEST(with("") == plan_cache::usual.entries);
   for (const char* odd : {"ten", "1.5", "12 "})
-    BOOST_TEST(holds(error_of([&] { with(odd); }),
-                     "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is a whole number"));
+    BOOST_TEST(
+        holds(error_of([&] { with(odd); }), "value_error: LAMINA_PLAN_CACHE: cache capacity: expected a whole number"));
   BOOST_TEST(holds(error_of([&] { with("99999999999999999999999"); }),
-                   "value_error: LAMINA_PLAN_CACHE: the capacity of a cache is at most "));
+                   "value_error: LAMINA_PLAN_CACHE: cache capacity: expected at most "));
   net_type net({.seed = 1});
   cache_of(net).limit({.entries = 0});
   const auto x = picture(8, 8);

@@ -42,7 +42,7 @@ template <class F> std::unique_ptr<out_of_memory> lack_of(const F& f) {
   return {};
 }
 bool tells_what_is_planned(const out_of_memory& e) {
-  return std::string(e.what()).find("; the plan works in ") != std::string::npos;
+  return std::string(e.what()).find("; the plan needs ") != std::string::npos;
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ BOOST_AUTO_TEST_CASE(from_a_copy_from_a_move_and_from_a_file) {
   }
   auto one = from_copy.create()(x[3]);
   BOOST_TEST(same_bits(one, expected[3]));
-  auto said = error_of([&] { factory_type::from_file(dir / "absent"); });
-  BOOST_TEST(holds(said, "file_error: " + (dir / "absent")));
+  auto message = error_of([&] { factory_type::from_file(dir / "absent"); });
+  BOOST_TEST(holds(message, "file_error: " + (dir / "absent")));
 }
 
 BOOST_AUTO_TEST_CASE(references_outlive_their_factory) {
@@ -237,8 +237,8 @@ BOOST_AUTO_TEST_CASE(a_folded_network_in_float_and_its_errors) {
   for (std::size_t i = 0; i < y.data().size(); ++i) max = std::max(max, std::abs(y.data()[i] - expected.data()[i]));
   BOOST_TEST(max < 1e-5f);
   auto r = factory.create();
-  auto said = error_of([&] { r(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)); });
-  BOOST_TEST(said ==
+  auto message = error_of([&] { r(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)); });
+  BOOST_TEST(message ==
              "shape_error: sublayer `5` (linear): linear expects 64 input features but is given 144, shape [2x144]");
   BOOST_TEST(same_bits(r(x), y));
 }

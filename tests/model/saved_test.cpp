@@ -190,8 +190,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
                        if (v.name == "head.bias") v.value = any_tensor(tensor_type{dtype::float32, {4}});
                    }),
                    bad_weights + "state `head.bias` is float32[4] and the program expects float32[3]"));
-  BOOST_TEST(
-      holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`, and `lamina net` is expected"));
+  BOOST_TEST(holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`; expected `lamina net`"));
   BOOST_TEST(holds(with_structure("\"version\": 1", "\"version\": 9"),
                    "error: " + bad_json + "version 9 of `lamina net`; this library reads version 1"));
   BOOST_TEST(holds(with_structure("\"parameter\"", "\"parametr\""),
@@ -201,7 +200,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
   // Another constant, another stride: another net than that of the weights.
   BOOST_TEST(holds(with_structure("\"groups\": 1", "\"groups\": 2"), bad_json + "node "));
   test_files::write_raw(dir / "bad.json", test_files::read_raw(dir / "other.json"));
-  BOOST_TEST(holds(refusal(dir / "bad"), bad_weights + "these are the weights of another net than that of "));
+  BOOST_TEST(holds(refusal(dir / "bad"), bad_weights + "these weights belong to another net than "));
   for (std::size_t n = 0; n < structure.size(); n += 211) {
     test_files::write_raw(dir / "bad.json", structure.substr(0, n));
     BOOST_TEST(holds(refusal(dir / "bad"), "file_error: " + bad_json));

@@ -181,10 +181,10 @@ BOOST_AUTO_TEST_CASE(extents_that_one_does_not_fit) {
   auto refused = [](std::initializer_list<shape> at) {
     return error_of([&] { show<product, input<"N", "K">, input<"K", 2>>(at); });
   };
-  BOOST_TEST(refused({{2, 3}}) == "shape_error: show: the net has 2 inputs and is given 1 shape");
-  BOOST_TEST(refused({{2, 3}, {3, 4}}) == "shape_error: show: input `b` is [Kx2] and is given [3x4]");
+  BOOST_TEST(refused({{2, 3}}) == "shape_error: show: the net has 2 inputs; got 1 shape");
+  BOOST_TEST(refused({{2, 3}, {3, 4}}) == "shape_error: show: input `b` is [Kx2]; got [3x4]");
   BOOST_TEST(refused({{2, 3}, {4, 2}}) ==
-             "shape_error: show: dimension `K` means two numbers; input `b` is [Kx2] and is given [4x2]");
+             "shape_error: show: dimension `K` has two extents; input `b` is [Kx2]; got [4x2]");
 }
 
 BOOST_AUTO_TEST_CASE(drawings) {

@@ -67,9 +67,9 @@ BOOST_AUTO_TEST_CASE(calls_of_models) {
   other(x);
   BOOST_TEST(all > 2);
   for (int i = 0; i < all; ++i) {
-    const auto said = stopped_after(i, [&] { net(x); });
-    if (i == 0) BOOST_TEST(holds(said, "sublayer `fc` (linear): "));
-    BOOST_TEST(holds(said, "the run was stopped"));
+    const auto message = stopped_after(i, [&] { net(x); });
+    if (i == 0) BOOST_TEST(holds(message, "sublayer `fc` (linear): "));
+    BOOST_TEST(holds(message, "the run was stopped"));
   }
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
   BOOST_TEST(same_bits(net(x), other(x)));
@@ -129,15 +129,15 @@ BOOST_AUTO_TEST_CASE(a_fit_from_another_thread) {
       while (batches < 5) std::this_thread::yield();
       stop = true;
     });
-    std::string said;
+    std::string message;
     try {
       const stop_scope scope(flag{&stop});
       fit(net, data, loss::cross_entropy{}, optim::sgd{},
           {.epochs = 1000000, .batch = 16, .observer = [&](const training_progress&) { return ++batches, true; }});
-    } catch (const stopped_error& e) { said = e.what(); }
+    } catch (const stopped_error& e) { message = e.what(); }
     other.join();
-    BOOST_TEST(holds(said, "fit: stopped in epoch "));
-    BOOST_TEST(holds(said, ", whose update is not done: "));
+    BOOST_TEST(holds(message, "fit: stopped in epoch "));
+    BOOST_TEST(holds(message, ", before its update: "));
     // As many steps as were told of, not one by halves.
     net_type again({.seed = 1});
     const int done = batches;

@@ -192,11 +192,11 @@ BOOST_AUTO_TEST_CASE(a_block_that_fails_is_not_remembered) {
 BOOST_AUTO_TEST_CASE(what_attention_cannot_be_served_is_named) {
   decoder_model net;
   BOOST_TEST(message_of([&] { stream(reference_factory<decoder, tokens>(net).create()); }) ==
-             "sublayer `1.0.body.1` (grouped_query_attention): stream: `attention`: say how many positions are "
-             "remembered, a block of them at least: {.positions = 256}");
+             "sublayer `1.0.body.1` (grouped_query_attention): stream: `attention`: set `positions` to at "
+             "least `block`, as in {.positions = 256}");
   BOOST_TEST(message_of([&] {
                stream(reference_factory<decoder, tokens>(net).create(), {.positions = std::int64_t(1) << 60});
-             }) == "stream: 1152921504606846976 positions to remember; the limit is 1048576");
+             }) == "stream: `positions` is 1152921504606846976; the limit is 1048576");
   model<sees_all, input<1, "T", 3>> all;
   BOOST_TEST(message_of([&] {
                stream(reference_factory<sees_all, input<1, "T", 3>>(all).create(), {.positions = 8});
@@ -209,8 +209,8 @@ BOOST_AUTO_TEST_CASE(what_attention_cannot_be_served_is_named) {
   BOOST_TEST(message_of([&] {
                stream(reference_factory<masked, input<1, "T", 3>, input<1, 1, "T", "T">>(m).create(), {.positions = 8});
              }) ==
-             "sublayer `a` (self_attention): stream: `attention`: a mask over positions that are remembered is not "
-             "known here; what is causal needs none");
+             "sublayer `a` (self_attention): stream: `attention`: a mask over remembered positions is not "
+             "supported; causal attention needs none");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -161,21 +161,20 @@ BOOST_AUTO_TEST_CASE(causal_convolutions) {
 
 BOOST_AUTO_TEST_CASE(convolutions_that_see_later_positions) {
   BOOST_TEST(refusal<sees_later>() ==
-             "sublayer `0` (conv1d): stream: `conv2d`: reads later positions, or not every one; pad on the left alone");
+             "sublayer `0` (conv1d): stream: `conv2d`: reads later positions or skips some; pad only on the left");
   BOOST_TEST(refusal<pads_behind>() == "sublayer `0` (pad): stream: `pad`: pads after the last position");
-  BOOST_TEST(refusal<skips>() == "sublayer `0` (conv1d): stream: `slice`: leaves positions out");
-  BOOST_TEST(refusal<uncut>() == "sublayer `1` (relu): stream: `relu`: its result is no sequence of the same length");
-  BOOST_TEST(refusal<tail_again>() ==
-             "sublayer `1` (slice): stream: `slice`: takes positions that are counted from the first or the last one");
+  BOOST_TEST(refusal<skips>() == "sublayer `0` (conv1d): stream: `slice`: drops positions");
+  BOOST_TEST(refusal<uncut>() ==
+             "sublayer `1` (relu): stream: `relu`: its result is not a sequence of the same length");
+  BOOST_TEST(refusal<tail_again>() == "sublayer `1` (slice): stream: `slice`: slices positions by absolute index");
 }
 
 BOOST_AUTO_TEST_CASE(a_first_state_that_an_input_gives) {
   model<given_state, input<"T", 1, 3>, input<1, 1, 4>> net;
   BOOST_TEST(
       message_of([&] { stream(reference_factory<given_state, input<"T", 1, 3>, input<1, 1, 4>>(net).create()); }) ==
-      "sublayer `gru` (gru): stream: `scan`: its first state is read from input `start`, and a stream keeps its state "
-      "itself: take a net "
-      "that begins with a state of its own");
+      "sublayer `gru` (gru): stream: `scan`: its initial state is input `start`, but a stream keeps its own state; "
+      "use a net that creates its initial state");
 }
 
 BOOST_AUTO_TEST_CASE(a_wrong_span_runs_nothing) {
@@ -205,10 +204,10 @@ BOOST_AUTO_TEST_CASE(a_span_without_memory_runs_nothing) {
 BOOST_AUTO_TEST_CASE(what_reads_later_positions_is_named) {
   model<both_ways, input<"T", 1, 3>> a;
   BOOST_TEST(message_of([&] { stream(reference_factory<both_ways, input<"T", 1, 3>>(a).create()); }) ==
-             "sublayer `0` (gru): stream: `scan`: walks from the last position to the first");
+             "sublayer `0` (gru): stream: `scan`: iterates from the last position to the first");
   model<averaged, input<"T", 1, 3>> b;
   BOOST_TEST(message_of([&] { stream(reference_factory<averaged, input<"T", 1, 3>>(b).create()); }) ==
-             "sublayer `1` (mean_over_time): stream: `reduce_mean`: puts all positions together");
+             "sublayer `1` (mean_over_time): stream: `reduce_mean`: combines all positions");
   model<weighted, input<"T", 1, 3>> c;
   BOOST_TEST(message_of([&] { stream(reference_factory<weighted, input<"T", 1, 3>>(c).create()); }) ==
              "sublayer `1` (softmax): stream: `softmax`: compares positions with each other");
@@ -216,7 +215,7 @@ BOOST_AUTO_TEST_CASE(what_reads_later_positions_is_named) {
   BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create()); }) ==
              "stream: no input has a dimension named `T`");
   BOOST_TEST(message_of([&] { stream(reference_factory<voice, input<"N", 1, 3>>(d).create(), {.block = 0}); }) ==
-             "stream: a block has at least one position");
+             "stream: `block` must be at least 1");
   auto moved = reference_factory<voice, input<"N", 1, 3>>(d).create();
   const auto to = std::move(moved);
   BOOST_TEST(message_of([&] { stream(moved); }) ==

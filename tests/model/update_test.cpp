@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(an_update_that_fails_changes_nothing) {
               odd[i].name() == "11.bias" ? any_tensor(tensor_type{dtype::float32, {11}}) : odd[i].value(),
               odd[i].role());
   BOOST_TEST(error_of([&] { factory.update(wrong); }) ==
-             "shape_error: update: parameter `11.bias` is float32[10] and is given float32[11]; the weights stay as "
+             "shape_error: update: parameter `11.bias` is float32[10]; got float32[11]; the weights stay as "
              "they were");
   BOOST_TEST(same_bits(r(x), first));
   BOOST_TEST(same_bits(factory.create()(x), first));

@@ -147,7 +147,7 @@ void run_case(const fs::path& folder, const std::string& special) {
 enum outcome { passed, unsupported, failed, crashed };
 constexpr const char* names[] = {"passed", "unsupported", "wrong", "crashed"};
 
-// Runs a case in a child, which prints what is to be said.
+// Runs a case in a child process, which prints the message.
 outcome run_apart(const fs::path& folder, const std::string& name, const std::string& special) {
   std::fflush(stdout);
   const pid_t child = ::fork();

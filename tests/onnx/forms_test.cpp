@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(blocks_of_decoders) {
   const auto c = small.counted();
   BOOST_TEST(!c.recognized().contains("attention"));
   BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
-  BOOST_TEST(c.missed[0].find("is no attention: its scores are masked by `where`") != std::string::npos, c.missed[0]);
+  BOOST_TEST(c.missed[0].find("is not attention: its scores are masked by `where`") != std::string::npos, c.missed[0]);
 }
 
 // A group normalization as PyTorch writes it: of groups, with ones and zeros, then the factors and terms of channels.

@@ -309,10 +309,10 @@ BOOST_AUTO_TEST_CASE(trees_of_any_depth_are_walked_down) {
 
 BOOST_AUTO_TEST_CASE(numbers_of_heads_are_checked) {
   for (std::int64_t heads : {std::int64_t{0}, std::int64_t{-3}, std::int64_t{5}, INT64_MAX}) {
-    const auto said = refusal(
+    const auto message = refusal(
         model_of({t::node("MultiHeadAttention", {"x", "x", "x"}, {"y"}, {t::integer("num_heads", heads)}, microsoft)},
                  {}, {t::value("x", t::float32, {1, 2, 6})}));
-    BOOST_TEST(said.starts_with("m.onnx: "), said);
+    BOOST_TEST(message.starts_with("m.onnx: "), message);
   }
 }
 

@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(products_of_two_activations) {
   const bytes x = g.through("x", 0.009f, -7);
   const auto c = check(g.model({2, 5, 5}, g.through(g.node("MatMul", {x, "x"}), 0.05f, 0)), {2, 5, 5}, 0.05f);
   BOOST_REQUIRE_EQUAL(c.missed.size(), 1u);
-  BOOST_TEST(c.missed[0].find("its second operand is no int8 numbers of one scale: it is float32") != std::string::npos,
+  BOOST_TEST(c.missed[0].find("its second operand is not int8 with one scale: it is float32") != std::string::npos,
              c.missed[0]);
 }
 

@@ -192,26 +192,26 @@ BOOST_AUTO_TEST_CASE(a_fixed_number_of_images) {
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
   const auto data = squares(12, 1);
-  const auto said = [&](saved_net net, const image_dataset& with) {
+  const auto message = [&](saved_net net, const image_dataset& with) {
     auto core = core_of(std::move(net));
     return message_of([&] { fit(core, with, loss::cross_entropy{}, optim::adam{}); });
   };
-  BOOST_TEST(said(read(classifier(direct)), with_wrong_labels(12)) ==
+  BOOST_TEST(message(read(classifier(direct)), with_wrong_labels(12)) ==
              "fit: label 3 of image 2 of the training data is outside 0..2; the model has 3 classes");
   saved_net frozen = read(classifier(direct));
   for (auto& p : frozen.states) p.trainable(false);
-  BOOST_TEST(said(std::move(frozen), data) == "fit: no parameter of the model is trainable");
+  BOOST_TEST(message(std::move(frozen), data) == "fit: no parameter of the model is trainable");
+  BOOST_TEST(message(read(classifier(
+                         {t::node("SequenceConstruct", {"h"}, {"s"}, {}, {.name = "list"}),
+                          t::node("ConcatFromSequence", {"s"}, {"g"}, {t::integer("axis", 1)}, {.name = "joined"})})),
+                     data) == "joined: concat_sequence: it runs on the host, between plans, and has no gradient");
   BOOST_TEST(
-      said(read(classifier({t::node("SequenceConstruct", {"h"}, {"s"}, {}, {.name = "list"}),
-                            t::node("ConcatFromSequence", {"s"}, {"g"}, {t::integer("axis", 1)}, {.name = "joined"})})),
-           data) == "joined: concat_sequence: it runs on the host, between plans, and has no gradient");
-  BOOST_TEST(
-      said(read(t::model_of({t::node("Cast", {"x"}, {"f"}, {t::integer("to", t::float32)}),
-                             t::node("Flatten", {"f"}, {"h"}), t::node("MatMul", {"h", "w"}, {"y"})},
-                            {t::floats("w", {36, 3}, spread(108, 1))}, {t::value("x", t::uint8, {"N", 1, 6, 6})})),
-           data) == "fit: input `x` of the model is uint8[Nx1x6x6], and field 0 of the training data is float32");
-  BOOST_TEST(said(read(classifier({t::node("Identity", {"h"}, {"g"})}, {"N", 1, 3, 12})), data)
-                 .starts_with("fit: the model takes [Nx1x3x12] and field 0 of the training data makes [Nx1x6x6]"));
+      message(read(t::model_of({t::node("Cast", {"x"}, {"f"}, {t::integer("to", t::float32)}),
+                                t::node("Flatten", {"f"}, {"h"}), t::node("MatMul", {"h", "w"}, {"y"})},
+                               {t::floats("w", {36, 3}, spread(108, 1))}, {t::value("x", t::uint8, {"N", 1, 6, 6})})),
+              data) == "fit: input `x` of the model is uint8[Nx1x6x6], and field 0 of the training data is float32");
+  BOOST_TEST(message(read(classifier({t::node("Identity", {"h"}, {"g"})}, {"N", 1, 3, 12})), data)
+                 .starts_with("fit: the model takes [Nx1x3x12] and field 0 of the training data gives [Nx1x6x6]"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,7 +8,7 @@ struct folder {
   std::filesystem::path path;
   bool kept = false;
   folder() {
-    if (const char* said = std::getenv("LAMINA_WRITTEN")) path = said, kept = true;
+    if (const char* message = std::getenv("LAMINA_WRITTEN")) path = message, kept = true;
     else {
       static int count = 0;
       path = std::filesystem::temp_directory_path() /

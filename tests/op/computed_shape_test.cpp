@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(reshape_to_extents) {
     BOOST_TEST(message_by(how, {x, ints({-1, 5})}, 1, build) ==
                "reshape_to: 24 elements do not divide into [?x5]: float32[4x6] int64[2]");
     BOOST_TEST(message_by(how, {x, ints({-1, -1})}, 1, build) ==
-               "reshape_to: of several extents only one can be inferred: float32[4x6] int64[2]");
+               "reshape_to: only one extent can be inferred: float32[4x6] int64[2]");
     BOOST_TEST(message_by(how, {x, ints({-2, 5})}, 1, build) ==
                "reshape_to: an extent of -2 is negative: float32[4x6] int64[2]");
   }
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(reshape_to_extents) {
              "reshape_to: takes int64 extents and positions, not int32; cast first, as in cast<std::int64_t>(x): "
              "float32[4x6] int32[2]");
   BOOST_TEST(message_by(way::input, {x, array_of(dtype::int64, {1, 2}, {4, 6})}, 1, build) ==
-             "reshape_to: extents are expected as one vector of a known length of at most 8: float32[4x6] int64[1x2]");
+             "reshape_to: extents must be a vector of known length, at most 8: float32[4x6] int64[1x2]");
 }
 
 BOOST_AUTO_TEST_CASE(expand_to_extents) {
@@ -157,13 +157,13 @@ BOOST_AUTO_TEST_CASE(slices_as_in_python) {
   const auto stepped = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {0}, v[3]); };
   for (way how : {way::constant, way::input, way::computed})
     BOOST_TEST(message_by(how, {x, ints({1}), ints({3}), ints({0})}, 1, stepped) ==
-               "slice_at: a step of 0: float32[5x7] int64[1] int64[1] int64[1]");
+               "slice_at: steps must not be 0: float32[5x7] int64[1] int64[1] int64[1]");
   BOOST_TEST(message_by(way::input, {x, ints({1, 2}), ints({3})}, 1, two) ==
              "slice_at: a list of 2 positions does not fit 1 axes: float32[5x7] int64[2] int64[1]");
   const auto twice = [](const std::vector<value>& v) { return slice_at(v[0], v[1], v[2], {0, -2}); };
   BOOST_TEST(
       message_by(way::input, {x, ints({1, 2}), ints({3, 3})}, 1, twice) ==
-      "slice_at: the axes {0, -2} are not different ones of an operand of rank 2: float32[5x7] int64[2] int64[2]");
+      "slice_at: the axes {0, -2} are not distinct axes of an operand of rank 2: float32[5x7] int64[2] int64[2]");
 }
 
 BOOST_AUTO_TEST_CASE(tiles_and_borders) {
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
   BOOST_TEST(message_by(way::computed, {x, ints({-1, 1})}, 1, tiles) ==
              "tile_by: an extent of -1 is negative: float32[2x3] int64[2]");
   BOOST_TEST(message_by(way::input, {x, ints({1})}, 1, tiles) ==
-             "tile_by: 1 numbers of tiles do not fit 2 axes: float32[2x3] int64[1]");
+             "tile_by: 1 repeats do not fit 2 axes: float32[2x3] int64[1]");
 
   const auto borders = [](const std::vector<value>& v) { return pad_by(v[0], v[1], {.axes = {1, 0}, .value = 7}); };
   check_each_way({x, ints({1, 0, 2, 3})}, 1, borders, result_of({x}, [](auto& v) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
     BOOST_TEST(message_by(how, {x, ints({-2, 0, -2, 0})}, 1, borders) ==
                "pad_by: an axis of 3 cannot have borders of -2 and -2: float32[2x3] int64[4]");
   BOOST_TEST(message_by(way::input, {x, ints({1, 1})}, 1, borders) ==
-             "pad_by: 2 borders do not fit 2 axes, which have two each: float32[2x3] int64[2]");
+             "pad_by: 2 borders for 2 axes; expected two each: float32[2x3] int64[2]");
 }
 
 BOOST_AUTO_TEST_CASE(ranges_and_numbers_everywhere) {
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(ranges_and_numbers_everywhere) {
                  range, array_of(dtype::float64, {4}, {0, 0.25, 0.5, 0.75}));
   for (way how : {way::constant, way::input, way::computed}) {
     BOOST_TEST(message_by(how, {number_of(2), number_of(9), number_of(0)}, 0, range) ==
-               "arange: a step of 0: [] [] []");
+               "arange: step must be a nonzero number, not 0: [] [] []");
     BOOST_TEST(message_by(how, {number_of(0), number_of(4e9), number_of(1)}, 0, range) ==
                "arange: the range has more than 2^31 elements: [] [] []");
   }

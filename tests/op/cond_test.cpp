@@ -125,18 +125,18 @@ BOOST_AUTO_TEST_CASE(operands_that_do_not_fit_are_named) {
   auto same_of = [](const values& a) { return values{a[0]}; };
   auto pass = subprogram({x}, same_of);
   BOOST_TEST(message_of([&] { cond(x, pass, pass, {&x, 1}); }) ==
-             "cond: the predicate is float32[2x3] and must be bool of one element");
+             "cond: the predicate is float32[2x3]; expected one bool");
   BOOST_TEST(message_of([&] { cond(t, pass, pass, {&i, 1}); }) ==
-             "cond: operand 0 is int64[2x3], and the first program takes float32[2x3]");
+             "cond: operand 0 is int64[2x3]; the first program takes float32[2x3]");
   BOOST_TEST(message_of([&] { cond(t, pass, subprogram({i}, same_of), {&x, 1}); }) ==
-             "cond: operand 0 is float32[2x3], and the second program takes int64[2x3]");
-  BOOST_TEST(message_of([&] { cond(t, pass, pass, {}); }) == "cond: the first program takes 1 operands and is given 0");
+             "cond: operand 0 is float32[2x3]; the second program takes int64[2x3]");
+  BOOST_TEST(message_of([&] { cond(t, pass, pass, {}); }) == "cond: the first program takes 1 operands; got 0");
   auto two = subprogram({x}, [](const values& a) { return values{a[0], a[0]}; });
   BOOST_TEST(message_of([&] { cond(t, pass, two, {&x, 1}); }) ==
              "cond: the first program gives 1 results and the second 2");
   auto sum = subprogram({x}, [](const values& a) { return values{reduce_sum(a[0])}; });
   BOOST_TEST(message_of([&] { cond(t, pass, sum, {&x, 1}); }) ==
-             "cond: result 0 is float32[2x3] of one program and float32[] of another");
+             "cond: result 0 is float32[2x3] in one program and float32[] in another");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -201,14 +201,12 @@ BOOST_AUTO_TEST_CASE(loops_that_cannot_be_are_refused) {
   small_graph g;
   value t = g.input(predicate(true)), x = g.input(random_array(dtype::float32, {2, 3}, 1));
   auto body = subprogram({x}, [](const values& a) { return values{value(reduce_sum(a[0]) < 1), a[0]}; });
-  BOOST_TEST(message_of([&] { loop(0, t, body, {&x, 1}); }) == "loop: at most 0 iterations; at least 1 is needed");
-  BOOST_TEST(message_of([&] { loop(3, t, body, {}); }) ==
-             "loop: there is nothing that an iteration hands on to the next");
-  BOOST_TEST(message_of([&] { loop(3, t, body, {&x, 1}, {&x, 1}); }) ==
-             "loop: the subprogram takes 1 operands and is given 2");
+  BOOST_TEST(message_of([&] { loop(0, t, body, {&x, 1}); }) == "loop: max is 0; expected at least 1");
+  BOOST_TEST(message_of([&] { loop(3, t, body, {}); }) == "loop: expected at least one carry");
+  BOOST_TEST(message_of([&] { loop(3, t, body, {&x, 1}, {&x, 1}); }) == "loop: the subprogram takes 1 operands; got 2");
   auto no_truth = subprogram({x}, [](const values& a) { return values{a[0], a[0]}; });
   BOOST_TEST(message_of([&] { loop(3, t, no_truth, {&x, 1}); }) ==
-             "loop: the predicate for the next iteration is float32[2x3] and must be bool []");
+             "loop: the predicate for the next iteration is float32[2x3]; expected bool []");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -511,12 +511,12 @@ BOOST_AUTO_TEST_CASE(positions_outside) {
   };
   const array at = array_of(dtype::int64, {1, 2}, {1, 3});
   BOOST_TEST(failure({x, at}, [](auto& v) { return gather_nd(v[0], v[1]); }) ==
-             "gather_nd: a position is outside of its axis: 3 at [0, 1] (1 of them)");
+             "gather_nd: a position is outside of its axis: 3 at [0, 1] (1 in total)");
   BOOST_TEST(failure({x, at, u}, [](auto& v) { return scatter_nd(v[0], v[1], v[2]); }) ==
-             "scatter_nd: a position is outside of its axis: 3 at [0, 1] (1 of them)");
+             "scatter_nd: a position is outside of its axis: 3 at [0, 1] (1 in total)");
   const array along = array_of(dtype::int64, {1, 1}, {-4}), one = array_of(dtype::float32, {1, 1}, {9});
   BOOST_TEST(failure({x, along, one}, [](auto& v) { return scatter_elements(v[0], v[1], v[2], {.axis = 1}); }) ==
-             "put_along_axis: a position is outside of its axis: -4 at [0, 0] (1 of them)");
+             "put_along_axis: a position is outside of its axis: -4 at [0, 0] (1 in total)");
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit) {
@@ -526,9 +526,9 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit) {
               truth = g.input(array_of(dtype::boolean, {2, 3}, std::vector<double>(6))),
               rows = g.input(array_of(dtype::int64, {2, 1}, {0, 1}));
   BOOST_TEST(message_of([&] { gather_nd(x, at); }) ==
-             "gather_nd: 3 coordinates behind 0 batch axes do not fit the ranks: float32[2x3] int64[4x3]");
+             "gather_nd: 3 coordinates after 0 batch axes do not fit the ranks: float32[2x3] int64[4x3]");
   BOOST_TEST(message_of([&] { gather_nd(x, rows, {.coordinates = 2}); }) ==
-             "gather_nd: the last extent of the positions is to be the number of coordinates of a row: float32[2x3] "
+             "gather_nd: the last extent of the positions must be the number of coordinates of a row: float32[2x3] "
              "int64[2x1]");
   BOOST_TEST(message_of([&] { scatter_nd(x, rows, x, {.batch_dims = 1}); }) ==
              "scatter_nd: the updates must be float32[2]: float32[2x3] int64[2x1] float32[2x3]");
@@ -540,10 +540,10 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit) {
              "put_along_axis: the updates must be float32[4x3]: float32[2x3] int64[4x3] float32[2x3]");
   BOOST_TEST(
       message_of([&] { scatter_elements(x, at, x, {.axis = 1}); }) ==
-      "put_along_axis: the positions must lie in the shape of the operand but along axis 1: float32[2x3] int64[4x3] "
+      "put_along_axis: the positions must fit the shape of the operand except along axis 1: float32[2x3] int64[4x3] "
       "float32[2x3]");
   BOOST_TEST(message_of([&] { reverse_sequence(x, rows, {.time_axis = 1, .batch_axis = -1}); }) ==
-             "reverse_sequence: the axes of time and of the batch are one");
+             "reverse_sequence: time_axis and batch_axis must differ");
   BOOST_TEST(message_of([&] { hardmax(x, {2}); }) == "hardmax: axis 2 is outside the rank of [2x3]");
 }
 

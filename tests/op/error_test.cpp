@@ -91,11 +91,11 @@ BOOST_AUTO_TEST_CASE(shapes) {
   SAYS(reshape(o.f({2, 3}), {4, dyn}), "reshape: 6 elements do not divide into [4x?]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {0, dyn}), "reshape: 6 elements do not divide into [0x?]: [2x3]");
   SAYS(reshape(o.f({2, 3}), {2, dyn, dyn}),
-       "reshape: of several unknown extents the leading ones are those of the operand, and one more is inferred; "
-       "[2x?x?] has others: [2x3]");
+       "reshape: only leading unknown extents and one more can be inferred; "
+       "[2x?x?] has more: [2x3]");
   SAYS(reshape(o.f({2, 3}), {dyn, dyn, dyn, dyn}),
-       "reshape: of several unknown extents the leading ones are those of the operand, and one more is inferred; "
-       "[?x?x?x?] has others: [2x3]");
+       "reshape: only leading unknown extents and one more can be inferred; "
+       "[?x?x?x?] has more: [2x3]");
   SAYS(reshape(o.f({2, 3}), {dyn, dyn, 2}), "reshape: 3 elements do not divide into [?x?x2]: [2x3]");
   constexpr auto huge = std::int64_t(1) << 40;
   SAYS(reshape(o.f({0}), {huge, huge}), "reshape: 0 elements do not make [1099511627776x1099511627776]: [0]");
@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(the_path_is_kept_for_planning_gradients_and_runs) {
   executor e(plan_for({3, 3}, {3, 4}, {3}), nullptr);
   const void* in[] = {a.data(), b.data(), bad.data()};
   void* to[] = {out.data()};
-  SAYS(e.run(in, to), "head: pick: an index is outside 0..2: 3 at [2] (1 of them)");
+  SAYS(e.run(in, to), "head: pick: an index is outside 0..2: 3 at [2] (1 in total)");
 
   small_graph h;
   value image = h.p.input("x", {dtype::float32, {1, 1, 4, 4}});
@@ -287,8 +287,8 @@ BOOST_AUTO_TEST_CASE(names_and_unknown_extents) {
   };
   BOOST_TEST((plan_for({5, 3}, {5}, {1, 4})->output_types()[0].dims == shape{5}));
   SAYS(plan_for({5, 3}, {6}, {1, 4}), "input `y`: dimension `N` is 6 here and 5 in another input");
-  SAYS(plan_for({5, 2}, {5}, {1, 4}), "input `x` is [Nx3] and is given [5x2]");
-  SAYS(plan_for({5, 3}, {5, 1}, {1, 4}), "input `y` is [N] and is given [5x1]");
+  SAYS(plan_for({5, 2}, {5}, {1, 4}), "input `x` is [Nx3]; got [5x2]");
+  SAYS(plan_for({5, 3}, {5, 1}, {1, 4}), "input `y` is [N]; got [5x1]");
   g.output(x + matmul(z, reshape(x, {4, dyn})));
   SAYS(plan_for({4, 3}, {4}, {3, 4}), "add: the shapes do not broadcast: [4x3] [3x3]");
   BOOST_TEST((plan_for({4, 3}, {4}, {4, 4})->output_types()[1].dims == shape{4, 3}));

@@ -577,20 +577,19 @@ template <class Op> std::string wrong_samples() {
 BOOST_AUTO_TEST_CASE(what_a_rule_gives) {
   using namespace user;
   BOOST_TEST(wrong<definition>() == "");
-  BOOST_TEST(wrong<no_result_op>() ==
-             "wrong: its `infer` gives 0 results and no reason, and 1 result is expected: [2x3]");
+  BOOST_TEST(wrong<no_result_op>() == "wrong: its `infer` gives 0 results and no reason; 1 result is expected: [2x3]");
   BOOST_TEST(wrong<many_results_op<4>>() ==
-             "wrong: its `infer` gives 4 results and no reason, and 1 result is expected: [2x3]");
+             "wrong: its `infer` gives 4 results and no reason; 1 result is expected: [2x3]");
   BOOST_TEST(wrong<many_results_op<50>>() ==
-             "wrong: its `infer` gives 50 results and no reason, and 1 result is expected: [2x3]");
+             "wrong: its `infer` gives 50 results and no reason; 1 result is expected: [2x3]");
   program p;
   BOOST_TEST(message_of([&] { apply<fewer_results_op>({}, p.input("x", {dtype::float64, {2}})); }) ==
-             "wrong: its `infer` gives 1 result and no reason, and 2 results are expected: [2]");
-  for (const auto& said : {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(),
-                           wrong<no_type_op<1, dtype_count>>()})
-    BOOST_TEST(said.starts_with("wrong: its `infer` gives result 0 the rank "), said);
+             "wrong: its `infer` gives 1 result and no reason; 2 results are expected: [2]");
+  for (const auto& message : {wrong<no_type_op<9, 0>>(), wrong<no_type_op<-1, 0>>(), wrong<no_type_op<1, 99>>(),
+                              wrong<no_type_op<1, dtype_count>>()})
+    BOOST_TEST(message.starts_with("wrong: its `infer` gives result 0 the rank "), message);
   BOOST_TEST(wrong<larger_view_op>() == "wrong: a view of operand 0 cannot be float64[1000]: [2x3]");
-  BOOST_TEST(wrong<view_of_nothing_op>() == "wrong: it is a view of operand 3, and has 1: [2x3]");
+  BOOST_TEST(wrong<view_of_nothing_op>() == "wrong: it is a view of operand 3; the number of operands is 1: [2x3]");
 }
 
 BOOST_AUTO_TEST_CASE(what_an_emit_gives) {
@@ -664,7 +663,8 @@ BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
   BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({dyn, dyn}) == "");  // extents are not known yet
   for (std::int64_t n : {2, 300}) {
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<tiled>>(n, 300).starts_with(
-        "gradient of wrong for operand 0: gradient_like: a gradient has the element type and shape of its operand: ["));
+        "gradient of wrong for operand 0: gradient_like: a gradient must have the element type and shape of its "
+        "operand: ["));
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, 4).starts_with(
         "gradient of wrong for operand 0: gradient_like: "));
     BOOST_TEST(wrong_gradient_typed<bad_gradient_op<transposed>>(n, n) == "");

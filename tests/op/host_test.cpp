@@ -128,13 +128,13 @@ BOOST_AUTO_TEST_CASE(branches_give_other_extents) {
   program p;
   const value t = p.input("t", {truth, {}}), a = p.input("a", in[0]), b = p.input("b", in[1]);
   BOOST_TEST(message_of([&] { host_cond(t, twice, other, {a, b}); }) ==
-             "host_cond: result 0 is float32[?x2] of one program and float64[?x2] of another");
+             "host_cond: result 0 is float32[?x2] in one program and float64[?x2] in another");
   BOOST_TEST(message_of([&] { host_cond(t, twice, flat, {a, b}); }) ==
-             "host_cond: result 0 is float32[?x2] of one program and float32[?] of another");
+             "host_cond: result 0 is float32[?x2] in one program and float32[?] in another");
   BOOST_TEST(message_of([&] { host_cond(t, twice, once, {cast<double>(a), b}); }) ==
-             "host_cond: operand 0 is float64[?x2], and the first program takes float32[?x2]");
+             "host_cond: operand 0 is float64[?x2]; the first program takes float32[?x2]");
   BOOST_TEST(message_of([&] { host_cond(a, twice, once, {a, b}); }) ==
-             "host_cond: the predicate is float32[?x2] and must be bool of one element");
+             "host_cond: the predicate is float32[?x2]; expected one bool");
 }
 
 BOOST_AUTO_TEST_CASE(branches_without_operands_and_of_counted_rows) {
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(loops_with_one_bound) {
   BOOST_CHECK_THROW(host_loop({}, scalar, {}), value_error);
   const value n = p.input("n", {i64, {}}), x = p.input("x", {f32, {}});
   BOOST_TEST(message_of([&] { host_loop({n, {}}, body, {x}); }) ==
-             "host_loop: operand 1 is bool[], and the subprogram takes bool[1]");
+             "host_loop: operand 1 is bool[]; the subprogram takes bool[1]");
   made counted({{i64, {}}, {f32, {}}}, [&](const values& v) { return host_loop({v[0], {}}, scalar, {v[1]}); });
   BOOST_TEST(numbers(counted({single(3), single(1, f32)})[0])[0] == 8);
   BOOST_TEST(numbers(counted({single(30), single(1, f32)})[0])[0] == 128);  // the body's condition ends it as well
@@ -217,34 +217,33 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_loop) {
   const auto body = [](const builder& b) { return body_of({{i64, {}}, {truth, {}}, {f32, {dyn}}}, b); };
   program p;
   const value n = p.input("n", {i64, {}}), x = p.input("x", {f32, {3}});
-  const auto said = [&](const std::shared_ptr<const program>& b, const values& carries) {
+  const auto message = [&](const std::shared_ptr<const program>& b, const values& carries) {
     return message_of([&] { host_loop({n, {}}, b, carries); });
   };
-  BOOST_TEST(said(nullptr, {x}) == "host_loop: the subprogram is a null pointer");
-  BOOST_TEST(
-      said(body([](auto& v) { return values{v[1], v[2]}; }), {}) ==
-      "host_loop: the subprogram takes 3 operands, and 2 are expected: the number of the iteration, the condition, "
-      "carries and invariants");
-  BOOST_TEST(said(body([](auto& v) { return values{v[1]}; }), {x}) ==
-             "host_loop: the subprogram gives 1 results; a condition and 1 carries are needed");
-  BOOST_TEST(said(body([](auto& v) { return values{v[0], v[2]}; }), {x}) ==
-             "host_loop: the condition for the next iteration is int64[] and must be bool of one element");
-  BOOST_TEST(said(body([](auto& v) { return values{v[1], v[0]}; }), {x}) ==
-             "host_loop: what an iteration makes of carry 0 is int64[], and the next one takes float32[?]");
-  BOOST_TEST(said(body([](auto& v) { return values{v[1], v[2]}; }), {cast<double>(x)}) ==
-             "host_loop: carry 0 is float64[3], and the subprogram takes float32[?]");
+  BOOST_TEST(message(nullptr, {x}) == "host_loop: the subprogram is a null pointer");
+  BOOST_TEST(message(body([](auto& v) { return values{v[1], v[2]}; }), {}) ==
+             "host_loop: the subprogram takes 3 operands; expected 2: iteration number, condition, "
+             "carries and invariants");
+  BOOST_TEST(message(body([](auto& v) { return values{v[1]}; }), {x}) ==
+             "host_loop: the subprogram gives 1 results; expected a condition and 1 carries");
+  BOOST_TEST(message(body([](auto& v) { return values{v[0], v[2]}; }), {x}) ==
+             "host_loop: the condition for the next iteration is int64[]; expected one bool");
+  BOOST_TEST(message(body([](auto& v) { return values{v[1], v[0]}; }), {x}) ==
+             "host_loop: the result of an iteration for carry 0 is int64[]; the next iteration takes float32[?]");
+  BOOST_TEST(message(body([](auto& v) { return values{v[1], v[2]}; }), {cast<double>(x)}) ==
+             "host_loop: carry 0 is float64[3]; the subprogram takes float32[?]");
   BOOST_TEST(message_of([&] { host_loop({x, {}}, body([](auto& v) { return values{v[1], v[2]}; }), {x}); }) ==
-             "host_loop: the number of iterations is float32[3] and must be int64 of one element");
+             "host_loop: the number of iterations is float32[3]; expected one int64");
   BOOST_TEST(message_of([&] {
                host_loop({n, {}}, body_of({{i64, {}}, {truth, {}}}, [](auto& v) { return values{v[1]}; }), {});
-             }) == "host_loop: there is nothing that an iteration hands on to the next or gives");
+             }) == "host_loop: expected at least one carry or result");
   // iterations that cannot be stacked
   made net({{i64, {}}, {f32, {3}}}, [&](const values& v) {
     return host_loop({v[0], {}}, body([](auto& u) { return values{u[1], concat({u[2], u[2]}, 0), u[2]}; }), {v[1]});
   });
   BOOST_TEST(net.error({single(1), row({1, 2, 3})}) == "");
   BOOST_TEST(net.error({single(2), row({1, 2, 3})}) ==
-             "host_loop: result 1 is float32[6] in iteration 1 and float32[3] before, and iterations are stacked");
+             "host_loop: result 1 is float32[6] in iteration 1 and float32[3] before; stacked results must agree");
 }
 
 BOOST_AUTO_TEST_CASE(loops_in_conditions_in_loops) {
@@ -323,12 +322,12 @@ BOOST_AUTO_TEST_CASE(sequences_go_in_and_out) {
   BOOST_TEST(net({in, c, single(1)})[1].print() == any_value::sequence({a, c, b}).print());
   BOOST_TEST(net.error({in, c, single(2)}) == "sequence_erase: position 2 is outside -2..1");
   BOOST_TEST(net.error({in, c, single(3)}) == "sequence_insert: position 3 is outside -2..2");
-  BOOST_TEST(net.error({any_value::sequence({}), c, single(0)}) == "sequence_erase: the sequence has no tensor");
-  BOOST_TEST(net.error({a, c, single(0)}) == "input `x` is a tensor, and sequence of float32[?x2] is expected");
+  BOOST_TEST(net.error({any_value::sequence({}), c, single(0)}) == "sequence_erase: the sequence is empty");
+  BOOST_TEST(net.error({a, c, single(0)}) == "input `x` is a tensor; expected sequence of float32[?x2]");
   BOOST_TEST(net.error({any_value::sequence({row({1})}), c, single(0)}) ==
-             "input `x` has float32[1] at position 0, and sequence of float32[?x2] is expected");
-  BOOST_TEST(net.error({in, b, single(0)}) == "input `x` is [1x2] and is given [2x2]");
-  BOOST_TEST(net.error({in, in, single(0)}) == "input `x` is a sequence, and float32[1x2] is expected");
+             "input `x` has float32[1] at position 0; expected sequence of float32[?x2]");
+  BOOST_TEST(net.error({in, b, single(0)}) == "input `x` is [1x2]; got [2x2]");
+  BOOST_TEST(net.error({in, in, single(0)}) == "input `x` is a sequence; expected float32[1x2]");
 }
 
 BOOST_AUTO_TEST_CASE(results_of_an_earlier_run_stay) {
@@ -356,7 +355,7 @@ BOOST_AUTO_TEST_CASE(sequences_are_joined_and_split) {
                    e = table({0, 2}, {});
   BOOST_TEST(net({any_value::sequence({a, b, e, c})})[0].print() == table({4, 2}, {1, 2, 3, 4, 5, 6, 7, 8}).print());
   BOOST_TEST(net.error({any_value::sequence({})}) ==
-             "concat_sequence: the sequence has no tensor, so that the extents of the result are not known");
+             "concat_sequence: the sequence is empty; the extents of the result are unknown");
   for (const std::int64_t axis : {-1, 0, 1, 2}) {
     made stack({list},
                [&](const values& x) { return values{concat_sequence(x[0], {.axis = axis, .new_axis = true})}; });
@@ -367,7 +366,7 @@ BOOST_AUTO_TEST_CASE(sequences_are_joined_and_split) {
                                                      : std::vector<double>{3, 3, 4, 4, 5, 5, 6, 6};
     BOOST_TEST(numbers(y) == expected, boost::test_tools::per_element());
     BOOST_TEST(stack.error({any_value::sequence({a, b})})
-                   .starts_with("concat_sequence: tensor 1 is float32[2x2] and the first one float32[1x2]"));
+                   .starts_with("concat_sequence: tensor 1 is float32[2x2] and the first is float32[1x2]"));
   }
   made wide({list}, [&](const values& x) { return values{concat_sequence(x[0], {.axis = -1})}; });
   BOOST_TEST(numbers(wide({any_value::sequence({b, b})})[0]) == (std::vector<double>{3, 4, 3, 4, 5, 6, 5, 6}),
@@ -390,13 +389,14 @@ BOOST_AUTO_TEST_CASE(sequences_are_joined_and_split) {
   BOOST_TEST(z[0].print() == any_value::sequence({table({2, 2}, {1, 2, 3, 4}), table({1, 2}, {5, 6})}).print());
   BOOST_TEST(z[1].elements().size() == 3u);
   BOOST_TEST(z[1].elements()[2].print() == table({2, 2}, {3, 4, 5, 6}).print());
-  BOOST_TEST(parts.error({x, single(0), row({3}, dtype::int32)}) == "split_to_sequence: parts of 0 positions");
+  BOOST_TEST(parts.error({x, single(0), row({3}, dtype::int32)}) ==
+             "split_to_sequence: the part size is 0; expected at least 1");
   BOOST_TEST(parts.error({x, single(2), row({2}, dtype::int32)}) ==
-             "split_to_sequence: the parts have 2 positions, and the axis 3");
+             "split_to_sequence: the parts have 2 positions; the axis has 3");
   BOOST_TEST(parts.error({x, single(2), row({2, 2}, dtype::int32)}) ==
-             "split_to_sequence: a part of 2 positions, where 1 of 3 are left");
+             "split_to_sequence: a part of 2 positions; only 1 of 3 are left");
   BOOST_TEST(parts.error({x, single(2), row({4, -1}, dtype::int32)}) ==
-             "split_to_sequence: a part of 4 positions, where 3 of 3 are left");
+             "split_to_sequence: a part of 4 positions; only 3 of 3 are left");
 }
 
 BOOST_AUTO_TEST_CASE(any_number_of_parts_without_elements) {
@@ -405,11 +405,11 @@ BOOST_AUTO_TEST_CASE(any_number_of_parts_without_elements) {
   BOOST_TEST(net({table({5, 0}, {}), single(2)})[0].elements().size() == 5u);
   const std::int64_t many = std::int64_t(1) << 50;
   const any_tensor x(tensor_type{f32, {many, 0}});
-  BOOST_TEST(net.error({x, single(2)}) == "split_to_sequence: 1125899906842624 parts; 1048576 are the most");
+  BOOST_TEST(net.error({x, single(2)}) == "split_to_sequence: 1125899906842624 parts; the limit is 1048576");
   made join({{f32, {dyn, 0}, value_kind::sequence}}, [](const values& v) { return values{concat_sequence(v[0])}; });
   BOOST_TEST(join({any_value::sequence({x, x})})[0].as_tensor().shape().at(0) == 2 * many);
   BOOST_TEST(join.error({any_value::sequence(std::vector<any_tensor>(1 << 13, x))}) ==
-             "concat_sequence: the tensors have more positions than 64 bits count");
+             "concat_sequence: the concatenated extent overflows 64 bits");
 }
 
 BOOST_AUTO_TEST_CASE(sequences_are_carries_and_are_walked_through) {
@@ -433,14 +433,14 @@ BOOST_AUTO_TEST_CASE(sequences_are_carries_and_are_walked_through) {
   BOOST_TEST(y[2].elements()[1].print() == single(10, f32).print());
   BOOST_TEST(numbers(y[3]).size() == 9u);
   BOOST_TEST(net.error({single(0), row({4, 5}), single(1, f32)}) ==
-             "concat_sequence: the sequence has no tensor, so that the extents of the result are not known");
+             "concat_sequence: the sequence is empty; the extents of the result are unknown");
   made two({list, list}, [](const values& x) {
     const auto sum = body_of({{f32, {dyn}}, {f32, {dyn}}}, [](const values& v) { return values{v[0] + v[1]}; });
     return sequence_map(sum, x);
   });
   const any_value a = any_value::sequence({row({1}), row({2, 3})}), b = any_value::sequence({row({5})});
   BOOST_TEST(two({a, a})[0].print() == any_value::sequence({row({2}), row({4, 6})}).print());
-  BOOST_TEST(two.error({a, b}) == "sequence_map: operand 1 has 1 tensors, and the first one 2");
+  BOOST_TEST(two.error({a, b}) == "sequence_map: operand 1 has 1 tensors; the first one has 2");
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_with_sequences) {
@@ -448,31 +448,31 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_sequences) {
   const value x = p.input("x", {f32, {2, 3}}), y = p.input("y", {f32, {4, 3}}),
               d = p.input("d", {dtype::float64, {2, 3}}), s = sequence_of(values{x, y});
   BOOST_TEST((s.type() == (tensor_type{f32, {dyn, 3}, value_kind::sequence})));
-  const auto said = [](const std::function<void()>& f) { return message_of(f); };
-  BOOST_TEST(said([&] { sequence_of(values{x, reshape(x, shape{6})}); }) ==
-             "sequence_of: tensors of a sequence have one rank, and float32[2x3] and float32[6] have not");
+  const auto message = [](const std::function<void()>& f) { return message_of(f); };
+  BOOST_TEST(message([&] { sequence_of(values{x, reshape(x, shape{6})}); }) ==
+             "sequence_of: tensors of a sequence must have the same rank; float32[2x3] and float32[6] differ");
   BOOST_CHECK_THROW(sequence_of(values{x, reshape(x, shape{6})}), unsupported_error);
-  BOOST_TEST(said([&] { sequence_of(values{x, d}); }) ==
+  BOOST_TEST(message([&] { sequence_of(values{x, d}); }) ==
              "sequence_of: the element types differ; cast one of them: float32[2x3] float64[2x3]");
-  BOOST_TEST(said([&] { sequence_of(values{s}); }) == "sequence_of: a tensor is expected: sequence of float32[?x3]");
-  BOOST_TEST(said([&] { sequence_insert(x, x); }) ==
+  BOOST_TEST(message([&] { sequence_of(values{s}); }) == "sequence_of: a tensor is expected: sequence of float32[?x3]");
+  BOOST_TEST(message([&] { sequence_insert(x, x); }) ==
              "sequence_insert: a sequence is expected: float32[2x3] float32[2x3]");
-  BOOST_TEST(said([&] { sequence_at(s, x); }).starts_with("sequence_at: takes a position of int32 or int64"));
-  BOOST_TEST(said([&] {
+  BOOST_TEST(message([&] { sequence_at(s, x); }).starts_with("sequence_at: takes a position of int32 or int64"));
+  BOOST_TEST(message([&] {
                s + 1;
-             }).starts_with("add: operand 0 is sequence of float32[?x3], and the operation takes and gives tensors"));
+             }).starts_with("add: operand 0 is sequence of float32[?x3]; the operation takes and returns tensors"));
   BOOST_CHECK_THROW(s + s, type_error);
   BOOST_CHECK_THROW(matmul(s, x), type_error);
   BOOST_CHECK_THROW(p.state("w", s.type()), type_error);
   const auto identity = body_of({{f32, {2, 3}}}, [](const values& v) { return values{v[0]}; });
-  BOOST_TEST(said([&] { call(identity, {s}); }) ==
-             "call: operand 0 is sequence of float32[?x3], and the subprogram takes float32[2x3]");
-  BOOST_TEST(said([&] { concat_sequence(s, {.axis = 2}); }) ==
-             "concat_sequence: axis 2 of 2 axes: sequence of float32[?x3]");
-  BOOST_TEST(said([&] { split_to_sequence(x, s); }) ==
+  BOOST_TEST(message([&] { call(identity, {s}); }) ==
+             "call: operand 0 is sequence of float32[?x3]; the subprogram takes float32[2x3]");
+  BOOST_TEST(message([&] { concat_sequence(s, {.axis = 2}); }) ==
+             "concat_sequence: axis 2 is outside the 2 axes: sequence of float32[?x3]");
+  BOOST_TEST(message([&] { split_to_sequence(x, s); }) ==
              "split_to_sequence: a tensor is expected: float32[2x3] sequence of float32[?x3]");
-  BOOST_TEST(said([&] { sequence_map(identity, values{x}); }) ==
-             "sequence_map: operand 0 is float32[2x3] and must be a sequence");
+  BOOST_TEST(message([&] { sequence_map(identity, values{x}); }) ==
+             "sequence_map: operand 0 is float32[2x3]; expected a sequence");
 }
 
 // ---- optionals ------------------------------------------------------------------------------------------------------
@@ -496,7 +496,7 @@ BOOST_AUTO_TEST_CASE(optionals) {
   BOOST_TEST(numbers(y[1]) == (std::vector<double>{18}), boost::test_tools::per_element());
   BOOST_TEST(y[2].held().print() == row({9}).print());
   BOOST_TEST(net.error({any_value::none(value_kind::sequence), row({9})}) ==
-             "input `x` is an optional sequence, and optional float32[?] is expected");
+             "input `x` is an optional sequence; expected optional float32[?]");
 
   made all({{f32, {dyn}, value_kind::sequence}}, [&](const values& x) {
     program& p = x[0].owner();
@@ -572,10 +572,9 @@ BOOST_AUTO_TEST_CASE(results_are_what_the_operation_said) {
   made net({{f32, {dyn, dyn}}, {i64, {}}}, [](const values& x) { return values{apply<wrong_op>({}, x[0], x[1])}; });
   const any_tensor good = table({1, 3}, {1, 2, 3}), bad = table({1, 2}, {1, 2});
   BOOST_TEST(net.error({good, single(0)}) == "");
-  BOOST_TEST(net.error({bad, single(0)}) == "wrong: result 0 is float32[1x2], and float32[?x3] is expected");
-  BOOST_TEST(net.error({good, single(1)}) ==
-             "wrong: result 0 is a tensor without memory, and float32[?x3] is expected");
-  BOOST_TEST(net.error({good, single(2)}) == "wrong: result 0 is a sequence, and float32[?x3] is expected");
+  BOOST_TEST(net.error({bad, single(0)}) == "wrong: result 0 is float32[1x2]; expected float32[?x3]");
+  BOOST_TEST(net.error({good, single(1)}) == "wrong: result 0 is a tensor without memory; expected float32[?x3]");
+  BOOST_TEST(net.error({good, single(2)}) == "wrong: result 0 is a sequence; expected float32[?x3]");
   BOOST_TEST(net.error({good, single(3)}) == "wrong: its `run` asks for subprogram 0 of 0");
   BOOST_TEST(net.error({good, single(7)}) == "wrong: its `run` asks for result 1 of 1");
   BOOST_TEST(net.error({good, single(0)}) == "");
@@ -610,9 +609,7 @@ BOOST_AUTO_TEST_CASE(what_one_plan_would_hold_is_refused) {
   const auto on_host =
       body_of({{f32, {3}}}, [&](const values& v) { return host_cond(reduce_sum(v[0]) > 0, half, half, {v[0]}); });
   const std::string why =
-      ": its program has `host_cond`, which runs on the host, and the program is planned as one; `host_cond` and "
-      "`host_loop` "
-      "run programs that have such operations";
+      ": its program has `host_cond`, which runs on the host; `host_cond` and `host_loop` run such programs";
   BOOST_TEST(message_of([&] { cond(t, half, on_host, {c}); }) == "cond" + why);
   BOOST_CHECK_THROW(cond(t, half, on_host, {c}), unsupported_error);
   const auto body = body_of({{f32, {3}}, {f32, {3}}}, [&](const values& v) {
@@ -624,20 +621,18 @@ BOOST_AUTO_TEST_CASE(what_one_plan_would_hold_is_refused) {
              "host_cond: it runs on the host, between plans, and has no gradient");
   p.output("y", y);
   const shape extents[] = {{4, 3}, {}, {3}};
-  BOOST_TEST(
-      message_of([&] { make_plan(p, extents, target_isa()); }) ==
-      "host_cond: it runs on the host, between plans; such a program runs in segments, which one plan cannot hold");
+  BOOST_TEST(message_of([&] { make_plan(p, extents, target_isa()); }) ==
+             "host_cond: it runs on the host, between plans; the program runs in segments, which one plan cannot hold");
   BOOST_TEST(run_on_host_in(p) == "host_cond");
   const std::vector<any_tensor> samples[] = {
       {any_tensor(tensor_type{f32, {4, 3}}), any_tensor(tensor_type{truth, {}}), any_tensor(tensor_type{f32, {3}})}};
   BOOST_TEST(message_of([&] { profile(p, parameter_store(), samples); }) ==
-             "profile: host_cond: it runs on the host, between plans, and programs are quantized that are one plan");
+             "profile: host_cond: it runs on the host, between plans; only programs of one plan can be quantized");
   BOOST_TEST(counted_when_run_in(p) == "");
   session runs(read_program(p.to_json()));
   BOOST_TEST(runs.in_segments());
-  BOOST_TEST(
-      message_of([&] { runs.at(extents); }) ==
-      "host_cond: it runs on the host, between plans; such a program runs in segments, which one plan cannot hold");
+  BOOST_TEST(message_of([&] { runs.at(extents); }) ==
+             "host_cond: it runs on the host, between plans; the program runs in segments, which one plan cannot hold");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

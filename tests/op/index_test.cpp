@@ -56,7 +56,7 @@ array gathered(const array& x, const array& index, int axis) {
   return r;
 }
 
-bool fails(const std::vector<array>& in, const builder& build, const std::string& words, int threads = 1) {
+bool fails(const std::vector<array>& in, const builder& build, const std::string& expected, int threads = 1) {
   small_graph g;
   std::vector<value> inputs;
   for (const auto& a : in) inputs.push_back(g.input(a));
@@ -64,8 +64,9 @@ bool fails(const std::vector<array>& in, const builder& build, const std::string
   try {
     g.run({}, threads);
   } catch (const value_error& e) {
-    const std::string_view said = e.what();
-    BOOST_CHECK_MESSAGE(words.ends_with('(') ? said.starts_with(words) : said == words, said << " is not " << words);
+    const std::string_view message = e.what();
+    BOOST_CHECK_MESSAGE(expected.ends_with('(') ? message.starts_with(expected) : message == expected,
+                        message << " is not " << expected);
     return true;
   }
   return false;
@@ -182,34 +183,35 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
   array x = random_array(dtype::float32, {5, 3}, 1);
   auto index = [](std::vector<double> v) { return array_of(dtype::int64, {static_cast<std::int64_t>(v.size())}, v); };
   for (double bad : {5.0, -6.0, 1e18, -9e18}) {
-    const auto said = [&](const std::string& operation, const std::string& where) {  // names the value and its position
+    const auto message = [&](const std::string& operation,
+                             const std::string& where) {  // names the value and its position
       return operation + ": a position is outside -5..4: " + std::to_string(static_cast<std::int64_t>(bad)) + " at " +
-             where + " (1 of them)";
+             where + " (1 in total)";
     };
     BOOST_TEST(fails(
         {x, index({0, bad, 1})}, [](const auto& v) { return std::vector<value>{gather(v[0], v[1], 0)}; },
-        said("gather", "[1]")));
+        message("gather", "[1]")));
     BOOST_TEST(fails(
         {x, index({0, bad, 1})},
         [](const auto& v) {
           return std::vector<value>{index_add(v[0], v[1], v[0][1] + gather(v[0] * 0, v[1] * 0, 0), 0)};
         },
-        said("scatter_rows", "[1]")));
+        message("scatter_rows", "[1]")));
     array at = array_of(dtype::int64, {1, 3}, {0, bad, 1});
     BOOST_TEST(fails(
         {x, at}, [](const auto& v) { return std::vector<value>{take_along_axis(v[0], v[1], 0)}; },
-        said("take_along_axis", "[0, 1]")));
+        message("take_along_axis", "[0, 1]")));
     BOOST_TEST(fails(
         {x, at}, [](const auto& v) { return std::vector<value>{scatter_add(v[0], v[1], cast<float>(v[1]), 0)}; },
-        said("scatter_elements", "[0, 1]")));
+        message("scatter_elements", "[0, 1]")));
     BOOST_TEST(fails(
         {index({0, bad})}, [](const auto& v) { return std::vector<value>{to_one_hot(v[0], 5)}; },
-        said("to_one_hot", "[1]")));
+        message("to_one_hot", "[1]")));
   }
   BOOST_TEST(fails(
       {array_of(dtype::float32, {0, 3}, {}), index({0})},
       [](const auto& v) { return std::vector<value>{gather(v[0], v[1], 0)}; },
-      "gather: a position on an axis without elements: 0 at [0] (1 of them)"));
+      "gather: a position on an axis without elements: 0 at [0] (1 in total)"));
   // On several threads; the message names the layer.
   array table = random_array(dtype::float32, {100, 64}, 1), ids = positions({20000}, 2, 100);
   ids.values[7] = ids.values[19999] = 100;
@@ -219,7 +221,7 @@ BOOST_AUTO_TEST_CASE(positions_outside_end_the_run) {
         v[0].owner().path = "words";
         return std::vector<value>{embedding(v[0], v[1])};
       },
-      "words: gather: a position is outside -100..99: 100 at [7] (1 of them)", 3));
+      "words: gather: a position is outside -100..99: 100 at [7] (1 in total)", 3));
 }
 
 // The message names the first bad position, however the work is split: by rows, by columns, by images.
@@ -230,7 +232,7 @@ BOOST_AUTO_TEST_CASE(the_first_position_outside_is_named) {
   array table = random_array(dtype::float32, {100, 64}, 1), ids = positions({200, 100}, 2, 100);
   ids.values[19999] = -101;
   BOOST_TEST(
-      fails({table, ids}, gathered(0), "gather: a position is outside -100..99: -101 at [199, 99] (1 of them)", 3));
+      fails({table, ids}, gathered(0), "gather: a position is outside -100..99: -101 at [199, 99] (1 in total)", 3));
   ids.values[12345] = 100;
   BOOST_TEST(fails({table, ids}, gathered(0), "gather: a position is outside -100..99: 100 at [123, 45] (", 3));
   // take_along_axis is split by rows, its gradient by rows or by columns.
@@ -441,11 +443,11 @@ BOOST_AUTO_TEST_CASE(the_typed_mode_agrees) {
   BOOST_TEST((from_tensor(any_tensor(w)).values == std::vector<double>{1, 1, 1, 2, 2, 2}));
 }
 
-BOOST_AUTO_TEST_CASE(words) {
+BOOST_AUTO_TEST_CASE(expected) {
   small_graph g;
   auto f = [&](const shape& s, dtype t = dtype::float32) { return g.p.input("f", {t, s}); };
   auto i = [&](const shape& s) { return f(s, dtype::int64); };
-#define SAYS(expression, words) BOOST_TEST(message_of([&] { (void)(expression); }) == words)
+#define SAYS(expression, expected) BOOST_TEST(message_of([&] { (void)(expression); }) == expected)
   SAYS(gather(f({2, 3}), f({2}), 0),
        "gather: takes int64 positions, not float32; cast first, as in cast<std::int64_t>(x): float32[2x3] float32[2]");
   SAYS(gather(f({2, 3}), i({2}), 2), "gather: axis 2 is outside the rank: float32[2x3] int64[2]");
@@ -453,26 +455,26 @@ BOOST_AUTO_TEST_CASE(words) {
        "gather: the result would have rank 9; the limit is 8: float32[1x1x1x1x1] int64[1x1x1x1x1]");
   SAYS(embedding(f({2}), i({2})), "embedding: a table [rows, features] is expected: float32[2] int64[2]");
   SAYS(take_along_axis(f({2, 3}), i({2}), 0),
-       "take_along_axis: the positions must have the shape of the operand but along axis 0: float32[2x3] int64[2]");
+       "take_along_axis: the positions must have the shape of the operand except along axis 0: float32[2x3] int64[2]");
   SAYS(scatter_add(f({2, 3}), i({4, 3}), f({5, 3}), 0),
-       "scatter_add: positions and elements to add must have one shape: float32[2x3] int64[4x3] float32[5x3]");
+       "scatter_add: positions and elements to add must have the same shape: float32[2x3] int64[4x3] float32[5x3]");
   SAYS(scatter_add(f({2, 3}), i({4, 3}), f({4, 3}, dtype::float64), 0),
        "scatter_add: the element types differ; cast one of them: float32[2x3] int64[4x3] float64[4x3]");
   SAYS(index_add(f({2, 3}), i({4}), f({5, 3}), 0),
        "index_add: the rows to add must be [4x3]: float32[2x3] int64[4] float32[5x3]");
-  SAYS(to_one_hot(i({2}), -1), "to_one_hot: a depth of -1: [2]");
+  SAYS(to_one_hot(i({2}), -1), "to_one_hot: depth is -1; expected at least 0: [2]");
   SAYS(cumsum(f({2, 3}), {.axis = 2}), "cumsum: axis 2 is outside the rank: [2x3]");
   SAYS(cumsum(f({2}, dtype::boolean)),
        "cumsum: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[2]");
-  SAYS(top_k(f({2, 3}), {.k = 4}), "top_k: axis -1 has no 4 elements: [2x3]");
+  SAYS(top_k(f({2, 3}), {.k = 4}), "top_k: axis -1 cannot give 4 elements: [2x3]");
   SAYS(argsort(f({2}, dtype::boolean), {}),
        "argsort: takes float32, float64 or an integer type, not bool; cast first, as in cast<float>(x): bool[2]");
-  SAYS(softmax_over_last<3>(f({2, 3})), "softmax_over_last: the operand has no 3 last axes: [2x3]");
+  SAYS(softmax_over_last<3>(f({2, 3})), "softmax_over_last: cannot take the last 3 axes of the operand: [2x3]");
   SAYS(reduce_any(f({2, 3})), "reduce_any: takes bool, not float32; cast first, as in cast<bool>(x): float32[2x3]");
   SAYS(reduce_prod(f({2, 3}), {.axes = axes(2)}),
        "reduce_prod: the axes {2} are not distinct axes of the operand: [2x3]");
   SAYS(argmin<5>(f({2, 3})), "argmin: axis 5 is outside the rank: [2x3]");
-  SAYS(nll_loss(f({2, 3}), f({2, 4})), "nll_loss: weights and probabilities must have one shape: [2x3] [2x4]");
+  SAYS(nll_loss(f({2, 3}), f({2, 4})), "nll_loss: weights and probabilities must have the same shape: [2x3] [2x4]");
 #undef SAYS
 }
 

@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(sums_of_two_scales) {
   other[3] = bytes({3, 2}, 2);
   const auto add = [](const auto& v) { return quantized_add(v[0], {v[1], v[2]}, v[3], {v[4], v[5]}, {v[6], v[7]}); };
   BOOST_TEST(refusal(other, add)
-                     .find("quantized_add: b is to have the shape of a, or its last axes, or its first with 1 for the "
+                     .find("quantized_add: b must have the shape of a, or its last axes, or its first with 1 for the "
                            "others, not [3x70] and [3x2]") != std::string::npos,
              refusal(other, add));
   other[3] = random_array(dtype::float32, {3, 70}, 1);
@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(a_table_of_results) {
     BOOST_REQUIRE(y.values[i] == table.values[static_cast<std::size_t>(x.values[i] + 128)]);
   BOOST_TEST(refusal({x, x}, [](const auto& v) {
                return quantized_table(v[0], v[1]);
-             }).find("the table is to be [256]") != std::string::npos);
+             }).find("the table must be [256]") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(averages_over_windows) {
@@ -440,7 +440,7 @@ BOOST_AUTO_TEST_CASE(averages_over_windows) {
   const auto pool = [](const auto& v) {
     return quantized_avg_pool2d(v[0], {v[1], v[2]}, {v[3], v[4]}, {.kernel_size = 9});
   };
-  BOOST_TEST(refusal(wrong, pool).find("the zero point of the result is to be one number, []") != std::string::npos,
+  BOOST_TEST(refusal(wrong, pool).find("the zero point of the result must be one number, []") != std::string::npos,
              refusal(wrong, pool));
 }
 
@@ -454,27 +454,27 @@ BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
   BOOST_TEST(with(0, random_array(dtype::float32, {5, 13}, 1)).find("quantized_linear: takes int8, not float32") !=
              std::string::npos);
   BOOST_TEST(with(3, bytes({7, 12}, 1)).find("quantized_linear: the inner sizes differ") != std::string::npos);
-  BOOST_TEST(with(4, random_array(dtype::float32, {6}, 1)).find("scales of weights are to be [] or [7]") !=
+  BOOST_TEST(with(4, random_array(dtype::float32, {6}, 1)).find("scales of weights must be [] or [7]") !=
              std::string::npos);
-  BOOST_TEST(with(5, array_of(dtype::int32, {6}, {0, 0, 0, 0, 0, 0})).find("the bias is to be [7]") !=
+  BOOST_TEST(with(5, array_of(dtype::int32, {6}, {0, 0, 0, 0, 0, 0})).find("the bias must be [7]") !=
              std::string::npos);
-  BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias is to be int32, not float32") !=
+  BOOST_TEST(with(5, random_array(dtype::float32, {7}, 1)).find("bias must be int32, not float32") !=
              std::string::npos);
-  BOOST_TEST(with(7, bytes({2}, 1)).find("the zero point of the result is to be one number, []") != std::string::npos);
+  BOOST_TEST(with(7, bytes({2}, 1)).find("the zero point of the result must be one number, []") != std::string::npos);
   BOOST_TEST(refusal(c.all(), [](const auto& v) {
                return linear_of(v, {.low = 5, .high = 4});
-             }).find("results are to stay within [-128, 127], not [5, 4]") != std::string::npos);
+             }).find("results must stay within [-128, 127], not [5, 4]") != std::string::npos);
   const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1),
               zero_points = bytes({4}, 1);
   BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 2});
-             }).find("the axis 2 is outside of the rank") != std::string::npos);
+             }).find("axis 2 is outside the rank") != std::string::npos);
   BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 0});
-             }).find("scales are to be [] or [3]") != std::string::npos);
+             }).find("scales must be [] or [3]") != std::string::npos);
   BOOST_TEST(refusal({x, scales, scalar_of(dtype::int8, 0)}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 1});
-             }).find("there are to be as many scales as zero points") != std::string::npos);
+             }).find("scales and zero points must have the same shape") != std::string::npos);
   BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return dequantize(v[0], {v[1], v[2]});
              }).find("dequantize: takes int8, not float32") != std::string::npos);
@@ -490,9 +490,9 @@ BOOST_AUTO_TEST_CASE(no_gradient_passes) {
   g.output(gradients(reduce_sum(dequantize(q, {g.p.number(0.5, dtype::float32), zero_point}), reduce_attributes{}),
                      view<const value>(to, 1))[0]);
   BOOST_TEST(g.run()[0].values == std::vector<double>(4));
-  const auto said =
+  const auto message =
       message_of([&] { gradients(reduce_sum(dequantize(q, {scale, zero_point}), reduce_attributes{}), to); });
-  BOOST_TEST(said.find("dequantize: this operation has no gradient") != std::string::npos, said);
+  BOOST_TEST(message.find("dequantize: this operation has no gradient") != std::string::npos, message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

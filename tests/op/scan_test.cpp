@@ -191,10 +191,9 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   values v;
   for (const auto& x : a) v.push_back(g.input(x));
   auto body = turn_program(v);
-  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {}, {&v[2], 3}); }) ==
-             "scan: there is no sequence to walk along");
+  BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {}, {&v[2], 3}); }) == "scan: expected at least one sequence");
   BOOST_TEST(message_of([&] { scan(body, {v.data(), 1}, {&v[1], 1}, {&v[2], 2}); }) ==
-             "scan: the subprogram takes 5 operands and is given 4");
+             "scan: the subprogram takes 5 operands; got 4");
   value other = g.input(random_array(dtype::float32, {4, 2, 3}, 9));
   auto p = std::make_shared<program>();
   value x = p->input("x", {dtype::float32, {2, 3}}), y = p->input("y", {dtype::float32, {2, 3}});
@@ -206,10 +205,10 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
   grows->output("h", apply_all<op::concat>({1}, values{h, h}));
   grows->output("s", s);
   BOOST_TEST(message_of([&] { scan(grows, {v.data(), 1}, {&v[1], 1}, {}); }) ==
-             "scan: carry 0 is float32[2x4] and an iteration makes float32[?x8] of it");
+             "scan: carry 0 is float32[2x4]; an iteration gives float32[?x8] for it");
   value number = g.input(array_of(dtype::float32, {}, {1}));
   BOOST_TEST(message_of([&] { scan(p, {}, std::vector<value>{number, number}, {}); }) ==
-             "scan: sequence 0 is a number; its first axis is the one to walk along");
+             "scan: sequence 0 is a scalar; expected a first axis to iterate over");
 }
 
 BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
@@ -226,19 +225,19 @@ BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
   auto r = run(good);
   BOOST_TEST(r[0].shape().string() == "[3]");
   BOOST_TEST(message_of([&] { run(bad); }) ==
-             "cross_entropy: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)");
+             "cross_entropy: a label is outside 0..2 (3 classes): 7 of sample 1 (1 in total)");
   // Several counters of one iteration, each with its first element.
   auto q = std::make_shared<program>();
   value y = q->input("x", {dtype::float32, {2, 3}}), at = q->input("t", {dtype::int64, {2}});
   q->output("a", gather(y, at, 1));
   q->output("b", nll(y, at));
   q->output("c", gather(y, at, 0));
-  const auto said =
+  const auto message =
       message_of([&] { results_of({logits, bad}, [&](const values& v) { return scan(q, {}, {v.data(), 2}, {}); }); });
-  for (const char* part : {"gather: a position is outside -3..2: 7 at [1] (2 of them)",
-                           "nll: a label is outside 0..2 (3 classes): 7 of sample 1 (1 of them)",
+  for (const char* part : {"gather: a position is outside -3..2: 7 at [1] (2 in total)",
+                           "nll: a label is outside 0..2 (3 classes): 7 of sample 1 (1 in total)",
                            "gather: a position is outside -2..1: 2 at [0] ("})
-    BOOST_TEST(said.find(part) != std::string::npos, said);
+    BOOST_TEST(message.find(part) != std::string::npos, message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -410,7 +410,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_computed) {
     return message_of([&] { segment_run(g).run(); });
   };
   BOOST_TEST(failure([&](auto& g) { return dft(g.input(x), g.input(whole(2)), {}); }) ==
-             "computed_dft: axis 2 is none that can be transformed: float32[2x6x2] int64[]");
+             "computed_dft: axis 2 cannot be transformed: float32[2x6x2] int64[]");
   BOOST_TEST(failure([&](auto& g) {
                return stft(g.input(signal), g.input(whole(0)), std::optional<value>(), std::optional<value>());
              }) == "computed_stft: frames of 10 positions every 0 do not fit: float32[2x10] int64[] int64[]");
@@ -420,22 +420,21 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit) {
   small_graph g;
   const array x = random_array(dtype::float32, {2, 6, 1}, 1);
   const value in = g.input(x), open = g.open_input(x), flat = g.input(random_array(dtype::float32, {2, 6}, 1));
-  BOOST_TEST(
-      message_of([&] { dft(in, {.axis = 2}); }) ==
-      "dft: numbers of one or two parts in the last axis, and another axis to transform, are expected of [2x6x1]");
+  BOOST_TEST(message_of([&] { dft(in, {.axis = 2}); }) ==
+             "dft: expected a last axis of 1 (real) or 2 (complex), and another axis to transform, not [2x6x1]");
   BOOST_TEST(message_of([&] { dft(flat, {.axis = 0}); }) ==
-             "dft: numbers of one or two parts in the last axis, and another axis to transform, are expected of [2x6]");
+             "dft: expected a last axis of 1 (real) or 2 (complex), and another axis to transform, not [2x6]");
   BOOST_TEST(message_of([&] { dft(in, {.length = 0}); }) == "dft: a length of 0 is outside 1..16384");
   BOOST_TEST(message_of([&] {
                dft(cast<cast_attributes{.to = dtype::uint8}>(in));
              }).starts_with("dft: float32 or float64 is expected, not uint8"));
   BOOST_TEST(message_of([&] { stft(open, {}, {}); }) ==
-             "stft: the extent of axis 1 is to be known: give it as a number, or a length");
+             "stft: the extent of axis 1 must be known; give a number or a length");
   BOOST_TEST(message_of([&] { stft(in, {}, {.length = 7}); }) ==
              "stft: frames of 7 positions do not fit a signal of 6");
   BOOST_TEST(message_of([&] { stft(in, {}, {.step = 0, .length = 2}); }) == "stft: a step of 0 is below 1");
   BOOST_TEST(message_of([] { mel_weight_matrix({.bands = 0}); }) ==
-             "mel_weight_matrix: 0 bands of transforms of 16 samples at 8192 Hz from 0 to 4096 Hz are none");
+             "mel_weight_matrix: 0 bands of transforms of 16 samples at 8192 Hz from 0 to 4096 Hz are not possible");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

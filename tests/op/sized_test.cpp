@@ -247,15 +247,15 @@ BOOST_AUTO_TEST_CASE(a_count_outside_of_what_there_is) {
       counted_results({x, count_of(k)}, [](auto& v) { return std::vector<value>{top_k(v[0], v[1]).values}; });
     });
   };
-  BOOST_TEST(words(6) == "top_k: truncate: 6 rows are asked for, and there are 5");
-  BOOST_TEST(words(-1) == "top_k: truncate: -1 rows are asked for, and there are 5");
+  BOOST_TEST(words(6) == "top_k: truncate: 6 rows requested; there are 5");
+  BOOST_TEST(words(-1) == "top_k: truncate: -1 rows requested; there are 5");
   BOOST_TEST(words(5) == "");
   auto rows = [&](std::int64_t k) {
     counted_results({x, array_of(dtype::int64, {1}, {static_cast<double>(k)})},
                     [](auto& v) { return std::vector<value>{truncate(v[0], v[1])}; });
   };
   BOOST_CHECK_THROW(rows(5), value_error);
-  BOOST_TEST(message_of([&] { rows(5); }) == "truncate: 5 rows are asked for, and there are 4");
+  BOOST_TEST(message_of([&] { rows(5); }) == "truncate: 5 rows requested; there are 4");
   rows(4);
   small_graph g;
   const value v = g.input(x), real = g.input(array_of(dtype::float32, {}, {1})), two = g.input(ints({1, 2}));
@@ -376,9 +376,9 @@ BOOST_AUTO_TEST_CASE(boxes_with_nan_and_boxes_without_area) {
              "non_max_suppression: boxes [N, 4] and scores [N] are expected, or boxes [B, N, 4] and scores [B, C, N]: "
              "[5x4] [2]");
   BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.iou_threshold = 1.5}); }) ==
-             "non_max_suppression: an overlap to suppress from of 1.5 is outside 0..1: [5x4] [5]");
+             "non_max_suppression: iou_threshold is 1.5; expected 0 to 1: [5x4] [5]");
   BOOST_TEST(message_of([&] { non_max_suppression(b, s, {.max_per_class = -2}); }) ==
-             "non_max_suppression: -2 boxes at most: [5x4] [5]");
+             "non_max_suppression: -2 is not a valid max_per_class: [5x4] [5]");
 }
 
 // Distinct slices of an axis, against comparisons of whole slices.

@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(pools) {
   BOOST_TEST(says(wrong({1, 1, 4}, {}), "max_pool_with_indices: kernel is empty"));
   BOOST_TEST(says(wrong({1, 1, 4}, {.kernel = {5}}), "the window of 5 is larger than the padded axis of 4"));
   BOOST_TEST(says(wrong({1, 1, 1}, {.kernel = {2}, .paddings_before = {3}, .paddings_after = {3}, .dilations = {5}}),
-                  "has no elements, only padding"));
+                  "covers only padding"));
   BOOST_TEST(says(wrong({1, 1, 4}, {.kernel = {0}}), "must be 1 to"));
 }
 
@@ -545,13 +545,13 @@ BOOST_AUTO_TEST_CASE(nearest_elements_of_any_type) {
     return message(data(s), [&](auto& v) { return resize(v[0], o); });
   };
   BOOST_TEST(says(wrong({3}, {}), "resize: either scales or sizes are expected; given [3]"));
-  BOOST_TEST(says(wrong({3}, {.scales = {1}, .axes = {1}}), "axes must be different ones of the operand"));
+  BOOST_TEST(says(wrong({3}, {.scales = {1}, .axes = {1}}), "axes must be distinct axes of the operand"));
   BOOST_TEST(says(wrong({3}, {.sizes = {3, 4}}), "a size or scale for each of the 1 axes"));
-  BOOST_TEST(says(wrong({3}, {.sizes = {-3}}), "a size of -3 is not one of"));
-  BOOST_TEST(says(wrong({3}, {.scales = {0}}), "a scale of 0 is not one of"));
+  BOOST_TEST(says(wrong({3}, {.sizes = {-3}}), "a size is -3; expected 0 to"));
+  BOOST_TEST(says(wrong({3}, {.scales = {0}}), "a scale is 0; expected above 0, up to"));
   BOOST_TEST(says(wrong({0}, {.sizes = {2}}), "an axis without elements cannot be resized"));
   BOOST_TEST(says(wrong({3}, {.sizes = {std::int64_t(1) << 30}}), "too large"));
-  BOOST_TEST(says(wrong({3}, {.scales = {2}, .antialias = true}), "antialias is for linear and cubic"));
+  BOOST_TEST(says(wrong({3}, {.scales = {2}, .antialias = true}), "antialias needs mode linear or cubic"));
   BOOST_TEST(says(wrong({3}, {.coordinates = resize_coordinates::tf_crop_and_resize, .scales = {2}}), "roi"));
 }
 
@@ -605,11 +605,11 @@ BOOST_AUTO_TEST_CASE(borders_and_blocks) {
         floats({2, 4, 2}, {1, 2, 5, 6, 3, 4, 7, 8, 9, 10, 13, 14, 11, 12, 15, 16}));
   check({ones({1, 4, 2, 5, 3, 6})}, 1, shuffled({.groups = 2, .inverse = true}), ones({1, 2, 3, 4, 5, 6}));
   BOOST_TEST(says(message(data({1, 8, 1, 2}), [](auto& v) { return channel_shuffle(v[0], 3); }),
-                  "8 channels are no multiple of 3 groups"));
+                  "8 channels are not a multiple of 3 groups"));
   BOOST_TEST(says(message(data({1, 8, 1, 2}), [](auto& v) { return channel_shuffle(v[0], 0); }),
-                  "8 channels are no multiple of 0 groups"));
+                  "8 channels are not a multiple of 0 groups"));
   BOOST_TEST(says(message(data({1, 8, 1, 2}), [&](auto& v) { return shuffled({.start = 7, .count = 2})(v); }),
-                  "2 channels from 7 on are not among 8"));
+                  "2 channels from 7 do not fit in 8"));
   BOOST_TEST(says(message(data({8}), [](auto& v) { return channel_shuffle(v[0], 2); }), "axis 1 is outside the rank"));
   check({data({1, 2, 2, 4})}, [](auto& v) { return space_to_depth(v[0], 2); }, {1, 8, 1, 2},
         {-1, 0.5, -0.5, 1, 2.5, -1.5, -2.5, -1, 2, -2, 2.5, -1.5, 0, 1.5, 0.5, 2});

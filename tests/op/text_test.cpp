@@ -19,14 +19,14 @@ using namespace engine_test;
 namespace {
 
 using values = std::vector<value>;
-using words = std::vector<std::string>;
+using strings = std::vector<std::string>;
 
-any_tensor texts(const shape& s, const words& all) { return any_tensor::of_strings(s, view<const std::string>(all)); }
-any_tensor row(const words& all) { return texts({dim(static_cast<std::int64_t>(all.size()))}, all); }
+any_tensor texts(const shape& s, const strings& all) { return any_tensor::of_strings(s, view<const std::string>(all)); }
+any_tensor row(const strings& all) { return texts({dim(static_cast<std::int64_t>(all.size()))}, all); }
 any_tensor integers(const shape& s, std::vector<double> v) {
   return to_tensor(array_of(dtype::int64, s, std::move(v)));
 }
-words words_of(const any_value& v) {
+strings words_of(const any_value& v) {
   const auto all = v.as_tensor().elements<std::string_view>();
   return {all.begin(), all.end()};
 }
@@ -62,38 +62,38 @@ BOOST_AUTO_TEST_CASE(strings_are_joined_and_compared) {
   const auto made = run({texts({2, 1}, {"a", "b"}), row({"", "b", "\xc3\xa9"})}, [](const values& x) {
     return values{string_concat(x[0], x[1]), equal_strings(x[0], x[1]), find_strings(x[1], x[0])};
   });
-  BOOST_TEST((words_of(made[0]) == words{"a", "ab", "a\xc3\xa9", "b", "bb", "b\xc3\xa9"}));
+  BOOST_TEST((words_of(made[0]) == strings{"a", "ab", "a\xc3\xa9", "b", "bb", "b\xc3\xa9"}));
   BOOST_TEST((made[0].as_tensor().shape() == shape{2, 3}));
   BOOST_TEST((numbers(made[1]) == std::vector<double>{0, 0, 0, 0, 1, 0}));
   BOOST_TEST((numbers(made[2]) == std::vector<double>{-1, 1, -1}));
 }
 
 BOOST_AUTO_TEST_CASE(strings_are_split) {
-  const auto split = [](const words& all, const std::string& delimiter, std::int64_t max) {
+  const auto split = [](const strings& all, const std::string& delimiter, std::int64_t max) {
     return run({row(all), row({delimiter})}, [&](const values& x) { return string_split(x[0], x[1], {.max = max}); });
   };
   auto made = split({"a,,b", "c", ""}, ",", -1);
-  BOOST_TEST((words_of(made[0]) == words{"a", "", "b", "c", "", "", "", "", ""}));
+  BOOST_TEST((words_of(made[0]) == strings{"a", "", "b", "c", "", "", "", "", ""}));
   BOOST_TEST((numbers(made[1]) == std::vector<double>{3, 1, 0}));
   made = split({" a  b c ", "d"}, "", 1);
-  BOOST_TEST((words_of(made[0]) == words{"a", "b c ", "d", ""}));
+  BOOST_TEST((words_of(made[0]) == strings{"a", "b c ", "d", ""}));
   made = split({"a,b,c"}, ",", 1);
-  BOOST_TEST((words_of(made[0]) == words{"a", "b,c"}));
+  BOOST_TEST((words_of(made[0]) == strings{"a", "b,c"}));
 }
 
 BOOST_AUTO_TEST_CASE(strings_are_normalized) {
-  const auto normal = [](const words& all, const words& stops, case_change change, bool sensitive) {
+  const auto normal = [](const strings& all, const strings& stops, case_change change, bool sensitive) {
     return words_of(run({row(all), row(stops)}, [&](const values& x) {
       return values{string_normalize(x[0], x[1], {static_cast<std::int64_t>(change), sensitive})};
     })[0]);
   };
-  BOOST_TEST((normal({"Monday", "b"}, {"monday"}, case_change::upper, false) == words{"B"}));
-  BOOST_TEST((normal({"Monday", "\xc3\x89"}, {"monday"}, case_change::lower, true) == words{"monday", "\xc3\xa9"}));
-  BOOST_TEST((normal({"a"}, {"a"}, case_change::none, true) == words{""}));
+  BOOST_TEST((normal({"Monday", "b"}, {"monday"}, case_change::upper, false) == strings{"B"}));
+  BOOST_TEST((normal({"Monday", "\xc3\x89"}, {"monday"}, case_change::lower, true) == strings{"monday", "\xc3\xa9"}));
+  BOOST_TEST((normal({"a"}, {"a"}, case_change::none, true) == strings{""}));
 }
 
 BOOST_AUTO_TEST_CASE(strings_are_numbers) {
-  const auto read = [](const words& all, dtype to) {
+  const auto read = [](const strings& all, dtype to) {
     return numbers(run({row(all)}, [&](const values& x) { return values{string_to_number(x[0], to)}; })[0]);
   };
   BOOST_TEST((read({"3.5", "-1e2", "+2", " INF"}, dtype::float32) ==
@@ -106,8 +106,8 @@ BOOST_AUTO_TEST_CASE(strings_are_numbers) {
   };
   BOOST_TEST(
       (written(to_tensor(array_of(dtype::float32, {4}, {0.5, 100000, 3, -std::numeric_limits<double>::infinity()}))) ==
-       words{"0.5", "100000", "3", "-INF"}));
-  BOOST_TEST((written(integers({1}, {-12})) == words{"-12"}));
+       strings{"0.5", "100000", "3", "-INF"}));
+  BOOST_TEST((written(integers({1}, {-12})) == strings{"-12"}));
 }
 
 BOOST_AUTO_TEST_CASE(positions_move_in_place_of_strings) {
@@ -117,9 +117,9 @@ BOOST_AUTO_TEST_CASE(positions_move_in_place_of_strings) {
     const auto ranks = string_ranks(x[0]);
     return values{take_strings(view<const value>(x), concat(view<const value>(both), 0)), ranks[0], ranks[1]};
   });
-  BOOST_TEST((words_of(made[0]) == words{"a", "c", "b", "a", "z"}));
+  BOOST_TEST((words_of(made[0]) == strings{"a", "c", "b", "a", "z"}));
   BOOST_TEST((numbers(made[1]) == std::vector<double>{0, 1, 2, 0}));
-  BOOST_TEST((words_of(made[2]) == words{"a", "b", "c"}));
+  BOOST_TEST((words_of(made[2]) == strings{"a", "b", "c"}));
   const auto outside = [](const values& x) { return values{take_strings(view<const value>(&x[0], 1), x[1])}; };
   BOOST_CHECK_THROW(run({row({"a"}), integers({1}, {1})}, outside), value_error);
   BOOST_CHECK_THROW(run({row({"a"}), integers({1}, {-1})}, outside), value_error);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(memory_of_the_caller_holds_no_strings) {
   const auto place = [](std::size_t, const tensor_type&) -> void* { return nullptr; };
   BOOST_CHECK_THROW(s.run(view<const shape>(extents), view<const void* const>(data), place), type_error);
   const std::vector<any_tensor> given{in};
-  BOOST_TEST((words_of(s.run(view<const any_tensor>(given))[0]) == words{"aa", "bb"}));
+  BOOST_TEST((words_of(s.run(view<const any_tensor>(given))[0]) == strings{"aa", "bb"}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

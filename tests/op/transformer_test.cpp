@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(a_count_of_what_is_remembered_that_cannot_be) {
                  result_of({x, memory, array_of(dtype::int64, {1}, {count})},
                            [](const auto& v) { return value(cached_attention(v[0], v[0], v[0], v[1], v[1], v[2])); });
                }) == "cached_attention: a count of earlier positions is outside 0..3: " +
-                         std::to_string(static_cast<int>(count)) + " at [0] (1 of them)");
+                         std::to_string(static_cast<int>(count)) + " at [0] (1 in total)");
 }
 
 BOOST_AUTO_TEST_CASE(positions_along_an_axis) {
@@ -346,8 +346,7 @@ BOOST_AUTO_TEST_CASE(rotary_positions_by_tables) {
                result_of({random_array(dtype::float32, {2, 3, 4}, 1), random_array(dtype::float32, {2, 4}, 1),
                           random_array(dtype::float32, {2, 4}, 1)},
                          [](const auto& v) { return value(rotary_embedding(v[0], v[1], v[2])); });
-             }).find("cosines and sines that broadcast to the operand, with its depth, are expected") !=
-             std::string::npos);
+             }).find("cosines and sines must broadcast to the operand and have its depth") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(typed_values) {
@@ -390,19 +389,19 @@ BOOST_AUTO_TEST_CASE(mismatches_in_words) {
   const auto says = [&](const std::function<void()>& f, const char* words) { BOOST_TEST(message_of(f) == words); };
   says([&] { layer_norm(real({2, 3}), real({4})); },
        "layer_norm: the weight and bias must have the shape of the last axes: [2x3] [4]");
-  says([&] { rms_norm(real({2, 3}), {.axes = 3}); }, "rms_norm: rows of 3 axes are not in the rank: [2x3]");
+  says([&] { rms_norm(real({2, 3}), {.axes = 3}); }, "rms_norm: cannot normalize 3 axes of this rank: [2x3]");
   says([&] { attention(real({2, 3}), real({2, 4}), real({2, 4})); },
        "attention: queries and keys differ in depth: [2x3] [2x4] [2x4]");
   says([&] { attention(real({3, 2, 4}), real({2, 2, 4}), real({2, 2, 4})); },
-       "attention: the heads of keys and values do not divide those of the queries: [3x2x4] [2x2x4] [2x2x4]");
+       "attention: query heads are not a multiple of key and value heads: [3x2x4] [2x2x4] [2x2x4]");
   says([&] { attention(real({2, 4}), real({3, 4}), real({3, 4}), real({4, 3})); },
        "attention: the mask does not broadcast to the scores [2x3]: [2x4] [3x4] [3x4] [4x3]");
   const auto count = p.input("count", {dtype::int64, {1}});
   says([&] { cached_attention(real({2, 4}), real({1, 4}), real({1, 4}), real({9, 4}), real({9, 4}), count); },
-       "cached_attention: each query of the block has a key of its own: float32[2x4] float32[1x4] float32[1x4] "
+       "cached_attention: queries and keys differ in number: float32[2x4] float32[1x4] float32[1x4] "
        "float32[9x4] float32[9x4] int64[1]");
   says([&] { cached_attention(real({2, 4}), real({2, 4}), real({2, 4}), real({9, 4}), real({8, 4}), count); },
-       "cached_attention: the memory must have the shape of keys and values but for the number of positions: "
+       "cached_attention: the cache must have the shape of keys and values except for the number of positions: "
        "float32[2x4] float32[2x4] float32[2x4] float32[9x4] float32[8x4] int64[1]");
   says([&] { positions(real({2, 4}), 2); }, "positions: axis 2 is outside the rank: [2x4]");
   says([&] { rope(real({2, 3}), p.input("p", {dtype::int64, {2}})); },

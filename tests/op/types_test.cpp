@@ -140,24 +140,25 @@ template <class T, class V> bool is_taken(V v, T want) {
 BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_cannot_hold_is_refused) {
   constexpr double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   BOOST_TEST(said_of<std::int8_t>(1000.0) ==
-             "the number 1000 is no int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
+             "the number 1000 does not fit int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
   BOOST_TEST(said_of<std::int8_t>(1000) ==
-             "the number 1000 is no int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
-  BOOST_TEST(said_of<std::int8_t>(128).starts_with("the number 128 is no int8"));
-  BOOST_TEST(said_of<std::int8_t>(-129.0).starts_with("the number -129 is no int8"));
-  BOOST_TEST(said_of<std::int8_t>(127.5).starts_with("the number 127.5 is no int8"));
-  BOOST_TEST(
-      said_of<std::int32_t>(0.5) ==
-      "the number 0.5 is no int32, which holds -2147483648 to 2147483647; cast the tensor first, as in cast<float>(x)");
-  BOOST_TEST(said_of<std::int32_t>(nan).starts_with("the number nan is no int32"));
-  BOOST_TEST(said_of<std::int16_t>(inf).starts_with("the number inf is no int16"));
-  BOOST_TEST(said_of<std::int32_t>(-inf).starts_with("the number -inf is no int32"));
+             "the number 1000 does not fit int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x)");
+  BOOST_TEST(said_of<std::int8_t>(128).starts_with("the number 128 does not fit int8"));
+  BOOST_TEST(said_of<std::int8_t>(-129.0).starts_with("the number -129 does not fit int8"));
+  BOOST_TEST(said_of<std::int8_t>(127.5).starts_with("the number 127.5 does not fit int8"));
+  BOOST_TEST(said_of<std::int32_t>(0.5) ==
+             "the number 0.5 does not fit int32, which holds -2147483648 to 2147483647; cast the tensor first, as in "
+             "cast<float>(x)");
+  BOOST_TEST(said_of<std::int32_t>(nan).starts_with("the number nan does not fit int32"));
+  BOOST_TEST(said_of<std::int16_t>(inf).starts_with("the number inf does not fit int16"));
+  BOOST_TEST(said_of<std::int32_t>(-inf).starts_with("the number -inf does not fit int32"));
   BOOST_TEST(said_of<std::int64_t>(1e30).starts_with(
-      "the number 1e30 is no int64, which holds -9223372036854775808 to 9223372036854775807"));
-  BOOST_TEST(said_of<std::int64_t>(0x1p63).starts_with("the number 9.223372e18 is no int64"));
-  BOOST_TEST(said_of<std::int64_t>(~std::uint64_t(0)).starts_with("the number 18446744073709551615 is no int64"));
-  BOOST_TEST(said_of<std::uint8_t>(-1).starts_with("the number -1 is no uint8, which holds 0 to 255"));
-  BOOST_TEST(said_of<std::uint8_t>(256u).starts_with("the number 256 is no uint8"));
+      "the number 1e30 does not fit int64, which holds -9223372036854775808 to 9223372036854775807"));
+  BOOST_TEST(said_of<std::int64_t>(0x1p63).starts_with("the number 9.223372e18 does not fit int64"));
+  BOOST_TEST(
+      said_of<std::int64_t>(~std::uint64_t(0)).starts_with("the number 18446744073709551615 does not fit int64"));
+  BOOST_TEST(said_of<std::uint8_t>(-1).starts_with("the number -1 does not fit uint8, which holds 0 to 255"));
+  BOOST_TEST(said_of<std::uint8_t>(256u).starts_with("the number 256 does not fit uint8"));
   BOOST_CHECK_THROW(vector<std::int8_t>{1} + 1000.0, value_error);
   small_graph g;
   BOOST_CHECK_THROW(g.p.number(2.0, dtype::boolean), value_error);
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_cannot_hold_is_refused) {
   g.p.path = "encoder";
   BOOST_TEST(message_of([&] {
                (void)(g.p.input("x", {dtype::int8, {1}}) + 1000.0);
-             }).starts_with("encoder: the number 1000 is no int8"));
+             }).starts_with("encoder: the number 1000 does not fit int8"));
 }
 
 BOOST_AUTO_TEST_CASE(a_number_that_the_tensor_can_hold_is_taken_exactly) {

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(parts_of_an_extent_known_later) {
     g.run();
   };
   sized(3);
-  BOOST_TEST(message_of([&] { sized(4); }) == "split: the parts of axis 0 are 3 positions together: [4x2]");
+  BOOST_TEST(message_of([&] { sized(4); }) == "split: the parts of axis 0 add up to 3 positions: [4x2]");
   BOOST_TEST(message_of([] {
                small_graph g;
                g.data = {some(dtype::float32, {2, 2})};
@@ -356,12 +356,13 @@ BOOST_AUTO_TEST_CASE(the_typed_mode_agrees) {
   BOOST_TEST(is(print(dot(x, vector<float>{1, 0, 1})), {2}, {4, 10}));
   BOOST_TEST(is(print(interpolate(x, m * 0, 0.5)), {2, 3}, {0.5, 1, 1.5, 2, 2.5, 3}));
   BOOST_TEST(message_of([&] { dot(m, m); }) ==
-             "dot: the last axis of the first is not the first of the second: [2x3] [2x3]");
+             "dot: the last axis of the first does not match the first of the second: [2x3] [2x3]");
   BOOST_TEST(message_of([&] { select<0, 3>(vector<float>{1, 2, 3}); }) ==
              "select: position 3 is outside of axis 0: [3]");
   BOOST_TEST(message_of([&] { split<axes(1, 1)>(vector<float>{1, 2, 3}); }) ==
-             "split: the parts of axis 0 are 2 positions together: [3]");
-  BOOST_TEST(message_of([&] { tile_to<extents<3, 3>>(m); }) == "tile_to: extent 3 of [3x3] is no multiple of 2: [2x3]");
+             "split: the parts of axis 0 add up to 2 positions: [3]");
+  BOOST_TEST(message_of([&] { tile_to<extents<3, 3>>(m); }) ==
+             "tile_to: extent 3 of [3x3] is not a multiple of 2: [2x3]");
 }
 
 BOOST_AUTO_TEST_CASE(types_alone_agree) {
@@ -378,7 +379,8 @@ BOOST_AUTO_TEST_CASE(types_alone_agree) {
   BOOST_TEST((nll_loss(x, x).shape() == shape{}));
   BOOST_TEST(std::string(why.view()) == "");
   dot<1>(x, of(dtype::float32, {5}));
-  BOOST_TEST(std::string(why.view()) == "dot: the last axis of the first is not the first of the second: [Nx3x4] [5]");
+  BOOST_TEST(std::string(why.view()) ==
+             "dot: the last axis of the first does not match the first of the second: [Nx3x4] [5]");
 }
 
 BOOST_AUTO_TEST_CASE(words) {
@@ -397,16 +399,16 @@ BOOST_AUTO_TEST_CASE(words) {
   SAYS(f({})[0], "select: axis 0 is outside the rank: []");
   SAYS(split(f({2, 3}), 2, 1), "split_evenly: axis 1 does not divide into 2 equal parts: [2x3]");
   SAYS(split(f({2, 3}), 0, 1), "split_evenly: 0 parts: [2x3]");
-  SAYS(split(f({2, 3}), {2, 2}, 1), "split: the parts of axis 1 are 4 positions together: [2x3]");
-  SAYS(split(f({2, 3}), {4, -1}, 1), "split: a part of -1 positions: [2x3]");
+  SAYS(split(f({2, 3}), {2, 2}, 1), "split: the parts of axis 1 add up to 4 positions: [2x3]");
+  SAYS(split(f({2, 3}), {4, -1}, 1), "split: a part cannot have -1 positions: [2x3]");
   // without a tensor there is no program to record the location
   const std::string here = __FILE__ ":";
   BOOST_TEST(message_of([&] { (void)(stack({}, 0)); }) == here + std::to_string(__LINE__) + ": stack: no tensors");
   BOOST_TEST(message_of([&] { (void)(concat({}, 0)); }) == here + std::to_string(__LINE__) + ": concat: no tensors");
-  SAYS(tile(f({2, 3}), {"N"}), "tile: the numbers of tiles [N] must be known: [2x3]");
+  SAYS(tile(f({2, 3}), {"N"}), "tile: the repeats [N] must be known: [2x3]");
   SAYS(tile(f({2, 3}), {std::numeric_limits<std::int64_t>::max()}),
        "tile: 9223372036854775807 tiles are too many: [2x3]");
-  SAYS(tile_to(f({2, 3}), {3, 3}), "tile_to: extent 3 of [3x3] is no multiple of 2: [2x3]");
+  SAYS(tile_to(f({2, 3}), {3, 3}), "tile_to: extent 3 of [3x3] is not a multiple of 2: [2x3]");
   SAYS(tile_to(f({2, 3}), {3}), "tile_to: the rank of [3] is less than that of the operand: [2x3]");
   SAYS(tile_to(f({2, 3}), {dyn, 3}), "tile_to: no extent of [?x3] can be inferred: [2x3]");
   SAYS(repeat(f({2, 3}), 2, 2), "repeat: axis 2 is outside the rank: [2x3]");
@@ -414,11 +416,12 @@ BOOST_AUTO_TEST_CASE(words) {
   SAYS(pad(f({2, 3}), {.axis = 4}), "pad: axis 4 is outside the rank: [2x3]");
   SAYS(pad(f({2, 3}), {.axis = 0, .before = -1}), "pad: a border cannot have -1 positions before and 0 after: [2x3]");
   SAYS(pad(f({2, 3}, dtype::int8), {.axis = 0, .before = 1, .value = 300}),
-       "pad: the number 300 is no int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x): "
+       "pad: the number 300 does not fit int8, which holds -128 to 127; cast the tensor first, as in cast<float>(x): "
        "int8[2x3]");
-  SAYS(dot<1>(f({2, 3}), f({2, 3})), "dot: the last axis of the first is not the first of the second: [2x3] [2x3]");
+  SAYS(dot<1>(f({2, 3}), f({2, 3})),
+       "dot: the last axis of the first does not match the first of the second: [2x3] [2x3]");
   SAYS(dot<2>(f({2, 3}), f({3, 3})),
-       "dot: the last axes of the first are not the first ones of the second: [2x3] [3x3]");
+       "dot: the last axes of the first do not match the first axes of the second: [2x3] [3x3]");
   SAYS(dot<2>(f({2}), f({3, 3})), "dot: both operands must have 2 axes or more: [2] [3x3]");
   SAYS(dot<1>(f({2, 3}), f({3}, dtype::float64)),
        "dot: the element types differ; cast one of them: float32[2x3] float64[3]");

@@ -166,12 +166,12 @@ BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
              "parameter `w`: variance_scaling needs a positive scale but has 0");
   BOOST_TEST(says(initializer::orthogonal(), {5}) ==
              "parameter `w`: orthogonal needs a rank of at least 2 but has the shape [5]");
-  BOOST_TEST(says(initializer::constant(2.5), {2}, dtype::int64) == "parameter `w`: the number 2.5 is no int64");
-  BOOST_TEST(says(initializer::constant(300), {2}, dtype::int8) == "parameter `w`: the number 300 is no int8");
+  BOOST_TEST(says(initializer::constant(2.5), {2}, dtype::int64) == "parameter `w`: the number 2.5 does not fit int64");
+  BOOST_TEST(says(initializer::constant(300), {2}, dtype::int8) == "parameter `w`: the number 300 does not fit int8");
   BOOST_TEST(says(initializer::uniform(0, 1), {2}, dtype::boolean) ==
-             "parameter `w` of bool begins with constant or uniform numbers only");
+             "parameter `w` of bool takes constant or uniform initializers only");
   BOOST_TEST(says(initializer::normal(0, 1), {2}, dtype::int32) ==
-             "parameter `w` of int32 begins with constant or uniform numbers only");
+             "parameter `w` of int32 takes constant or uniform initializers only");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
   BOOST_TEST(message_of([&] { store.make("v", {dtype::float32, {dyn, 2}}, {}, 1, state_role::parameter); }) ==
              "parameter `v` has a shape that is not known: [?x2]");
   BOOST_TEST(message_of([&] { w.assign(any_tensor(tensor_type{dtype::float32, {3}})); }) ==
-             "parameter `w` is float32[2] and is given float32[3]");
+             "parameter `w` is float32[2]; got float32[3]");
   BOOST_CHECK_THROW(w.assign(any_tensor(tensor_type{dtype::float64, {2}})), type_error);
   BOOST_TEST(store.size() == 1u);
   BOOST_TEST(store.find("v") == nullptr);

@@ -495,64 +495,64 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
                          const std::string& expected) { BOOST_TEST(missed(in, build) == expected); };
   check(
       x, [=](const value& v) { return half(v, erf(v * 0.8)); },
-      "multiply is no gelu: its erf is of 0.8 x, and 0.70710678 x is expected");
+      "multiply is not gelu: its erf is of 0.8 x; expected 0.70710678 x");
   check(
       x, [=](const value& v) { return half(v, erf(v * 0.70710678), 0.4); },
-      "multiply is no gelu: its factor is 0.4, and 0.5 is expected");
-  check(x, [=](const value& v) { return half(v, erf(exp(v))); }, "multiply is no gelu: its erf is of another value");
+      "multiply is not gelu: its factor is 0.4; expected 0.5");
+  check(x, [=](const value& v) { return half(v, erf(exp(v))); }, "multiply is not gelu: its erf is of another value");
   check(
       x, [=](const value& v) { return half(v, tanh(v * 0.8)); },
-      "multiply is no gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
+      "multiply is not gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
   check(
       x,
       [](const value& v) -> value {
         const value s = sigmoid(v);
         return v * s + s;
       },
-      "multiply is no silu: its sigmoid is read by something else, too");
+      "multiply is not silu: its sigmoid has another reader");
   check(
       x, [](const value& v) -> value { return v * sigmoid(v * 1.5); },
-      "multiply is no silu: its sigmoid is of 1.5 x, and x is expected");
+      "multiply is not silu: its sigmoid is of 1.5 x; expected x");
   check(
       x, [](const value& v) -> value { return v * hard_sigmoid(v, {.slope = 0.2}); },
-      "multiply is no hard_swish: its factor is 0.2 x + 0.5, and x / 6 + 1/2 is expected");
+      "multiply is not hard_swish: its factor is 0.2 x + 0.5; expected x / 6 + 1/2");
   check(
       x,
       [](const value& v) -> value {
         const value e = exp(v);
         return log(e + 1) * e;
       },
-      "log is no softplus: its exp is read by something else, too");
+      "log is not softplus: its exp has another reader");
   check(
       x, [](const value& v) -> value { return log(exp(v) + 2); },
-      "log is no softplus: 2 is added to its exp, and 1 is expected");
+      "log is not softplus: 2 is added to its exp; expected 1");
   check(
       x,
       [](const value& v) -> value {
         const value e = exp(v);
         return e / reduce_sum(e, {.axes = axes(1), .keepdim = true}) + e;
       },
-      "divide is no softmax: its exp is read by something else, too");
+      "divide is not softmax: its exp has another reader");
   check(
       x,
       [](const value& v) -> value {
         const value e = exp(v);
         return e / reduce_sum(e, {.axes = axes(0, 1), .keepdim = true});
       },
-      "divide is no softmax: its sum is over several axes, and one is expected");
+      "divide is not softmax: its sum is over several axes; expected one");
   check(
       x, [=](const value& v) -> value { return v / sqrt(mean_of(v * v, 1)); },
-      "divide is no rms_norm: no number is added to its mean of squares");
+      "divide is not rms_norm: no number is added to its mean of squares");
   check(
       real({9, 9}, 2), [=](const value& v) -> value { return v / sqrt(reduce_mean(v * v, {.axes = axes(1)}) + 1e-5); },
-      "divide is no rms_norm: its mean of squares does not keep its axes");
+      "divide is not rms_norm: its mean of squares does not keep its axes");
   check(
       x,
       [=](const value& v) -> value {
         const value s = sqrt(mean_of(v * v, 1) + 1e-5);
         return v / s + s;
       },
-      "divide is no rms_norm: a part of it is read by something else, too");
+      "divide is not rms_norm: a part of it has another reader");
   const auto heads = [](const value& v, int from) {
     return value(permute(reshape(slice(v, {.start = from, .stop = from + 4, .axis = 2}), {2, 5, 2, 2}), {0, 2, 1, 3}));
   };
@@ -560,19 +560,18 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   const auto weighted = [=](const value& v, const value& s) { return value(matmul(softmax(s), heads(v, 8))); };
   check(
       rows, [=](const value& v) { return weighted(v, where(reduce_max(v) > 0, scores(v), -100)); },
-      "matmul is no attention: its scores are masked by `where`, and a number up to -1e4 in their place, or a mask "
-      "that is "
-      "added, is expected");
+      "matmul is not attention: its scores are masked by `where`; expected a fill value up to -1e4 or an additive "
+      "mask");
   check(
       rows,
       [=](const value& v) -> value {
         const value w = softmax(scores(v));
         return matmul(w, heads(v, 8)) + reduce_sum(w);
       },
-      "matmul is no attention: its softmax is read by something else, too");
+      "matmul is not attention: its softmax has another reader");
   check(
       rows, [=](const value& v) { return weighted(v, scores(v) * -0.5); },
-      "matmul is no attention: its scale is -0.5, and one above 0 is expected");
+      "matmul is not attention: its scale is -0.5; expected one above 0");
   check(
       rows,
       [=](const value& v) {  // the other samples' scores
@@ -580,7 +579,7 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
         const value split = reshape(reshape(scores(v), {4, 1, 5, 5}) + mask, {1, 2, 2, 5, 5});
         return weighted(v, reshape(split, {2, 2, 5, 5}));
       },
-      "matmul is no attention: a mask is added to other axes of its scores than those that are multiplied");
+      "matmul is not attention: a mask is added to other axes of its scores than those that are multiplied");
   const auto ones = [](const value& v, const shape& s) {
     return value(v.owner().constant(to_tensor(random_array(dtype::float32, s, 3, 1, 2))));
   };
@@ -588,17 +587,17 @@ BOOST_AUTO_TEST_CASE(near_misses_are_said) {
   check(
       heads_of_pairs,
       [=](const value& v) -> value { return exp(v) * ones(v, {5, 6}) + turned_halves(v) * ones(v, {5, 6}); },
-      "add is no rotary_embedding: what is beside the turned pairs is of another value");
+      "add is not rotary_embedding: the term added to the rotated pairs uses another value");
   check(
       heads_of_pairs,
       [=](const value& v) -> value {
         const value turned = turned_halves(v);
         return v * ones(v, {5, 6}) + turned * ones(v, {5, 6}) - sum(turned);
       },
-      "add is no rotary_embedding: its turned pairs are read by something else, too");
+      "add is not rotary_embedding: its rotated pairs have another reader");
   check(
       heads_of_pairs, [=](const value& v) -> value { return v * ones(v, {5, 6}) + turned_halves(v) * ones(v, {5, 1}); },
-      "add is no rotary_embedding: its cosines and sines differ in shape");
+      "add is not rotary_embedding: its cosines and sines differ in shape");
   // Patterns that apply, and programs that only have the same operations.
   check(x, [=](const value& v) { return half(v, erf(v * 0.70710678)); }, "");
   check(x, [](const value& v) -> value { return v * sigmoid(v); }, "");
@@ -823,7 +822,7 @@ BOOST_AUTO_TEST_CASE(names_are_bound_when_planned) {
   BOOST_TEST((of({"N", "M"}, {"M", "N"}, {2, 3}) == shape{3, 2}));
   BOOST_TEST((of({dyn, "M"}, {dyn, "M"}, {4, 3}) == shape{4, 3}));
   BOOST_TEST(message_of([&] { of({"N", 12}, {"M", 3, 4}, {2, 12}); }) ==
-             "reshape: not all dimensions of [Mx3x4] are those of an input");
+             "reshape: result [Mx3x4] has a dimension that no input has");
   BOOST_TEST(message_of([&] { of({"N", 12}, {"N", 5}, {2, 12}); }) == "reshape: 12 elements do not make [Nx5]: [Nx12]");
 }
 
@@ -949,10 +948,10 @@ BOOST_AUTO_TEST_CASE(calls_are_checked) {
   value x = g.input(real({4}, 1));
   value two[] = {x, x};
   BOOST_TEST(message_of([&] { call(sub, {&x, 1}); }) ==
-             "call: operand 0 is float32[4], and the subprogram takes float32[3]");
-  BOOST_TEST(message_of([&] { call(sub, two); }) == "call: the subprogram takes 1 operands and is given 2");
+             "call: operand 0 is float32[4]; the subprogram takes float32[3]");
+  BOOST_TEST(message_of([&] { call(sub, two); }) == "call: the subprogram takes 1 operands; got 2");
   BOOST_TEST(message_of([&] { call(sub, {}); }).ends_with(": call: a subprogram takes at least one operand"));
-  BOOST_TEST(message_of([&] { call(stateful, {&x, 1}); }) == "call: a subprogram has no states of its own");
+  BOOST_TEST(message_of([&] { call(stateful, {&x, 1}); }) == "call: a subprogram cannot have states");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

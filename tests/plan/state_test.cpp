@@ -348,7 +348,7 @@ BOOST_AUTO_TEST_CASE(a_failed_check_leaves_states_and_plan_usable) {
         e.bind_output(0, &loss);
         e.bind_input(0, bad);
         BOOST_TEST(message_of([&] { e.run(); }) ==
-                   "cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
+                   "cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 in total)");
         EQUAL_NUMBERS(g.now("w"), 1, 2, 3, 4, 5, 6);
         EQUAL_NUMBERS(g.now("n"), 0);
         EQUAL_NUMBERS(g.now("mean"), 0);
@@ -415,8 +415,8 @@ BOOST_AUTO_TEST_CASE(all_checks_that_fail_are_reported) {
     float out[1];
     e.bind_input(0, numbers_of_x), e.bind_input(1, bad), e.bind_output(0, out);
     BOOST_TEST(message_of([&] { e.run(); }) ==
-               "to_one_hot: a position is outside -1..0: 5 at [0] (1 of them); also: gather: a position is outside "
-               "-3..2: 5 at [0] (1 of them)");
+               "to_one_hot: a position is outside -1..0: 5 at [0] (1 in total); also: gather: a position is outside "
+               "-3..2: 5 at [0] (1 in total)");
   }
 }
 
@@ -453,12 +453,12 @@ BOOST_AUTO_TEST_CASE(what_depends_on_states_alone_runs_when_they_change) {
 BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
   small_graph g;
   value w = g.state("w", row({1, 2})), x = g.input(row({1, 2, 3}));
-  BOOST_TEST(message_of([&] { g.p.assign(x, x); }) == "assign: the target is no state");
+  BOOST_TEST(message_of([&] { g.p.assign(x, x); }) == "assign: the target is not a state");
   BOOST_TEST(message_of([&] { g.p.assign(w, x); }) == "state `w` is float32[2] and is assigned float32[3]");
   g.p.assign(w, w * 2);
   BOOST_TEST(message_of([&] { g.p.assign(w, w); }) == "state `w` is assigned twice in one run");
   BOOST_TEST(message_of([&] { g.p.state("w", {dtype::float64, {2}}); }) ==
-             "state `w` is float32[2] and is asked for as float64[2]");
+             "state `w` is float32[2]; requested as float64[2]");
   parameter_store empty;
   BOOST_TEST(message_of([&] { executor(g.make(), &empty); }) == "state `w` is not in the parameter store");
   BOOST_TEST(message_of([&] { executor(g.make(), nullptr); }) == "state `w` is not in the parameter store");

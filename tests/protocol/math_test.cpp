@@ -15,7 +15,7 @@ using namespace lamina;
 
 namespace {
 
-using said = policies<feedback(true), element<double>>;
+using message = policies<feedback(true), element<double>>;
 using numbers = vector<double>;
 
 template <class X> std::vector<double> elements(const X& x) {
@@ -42,7 +42,7 @@ void compare(const char* name, const X& at, const std::vector<double>& analytic,
 }
 
 template <class L> void one_input(const char* name, const numbers& x, double (*function)(double)) {
-  train_layer<L, inputs<port<"input", numbers>>, said> layer(name);
+  train_layer<L, inputs<port<"input", numbers>>, message> layer(name);
   const numbers up{1, -2, 0.5};
   auto forward = [&](const numbers& at) {
     auto y = layer.forward(dict("input"_key = at))["output"_key];
@@ -55,7 +55,7 @@ template <class L> void one_input(const char* name, const numbers& x, double (*f
 }
 template <class L>
 void two_inputs(const char* name, const numbers& a, const numbers& b, double (*function)(double, double)) {
-  train_layer<L, inputs<port<"lhs", numbers>, port<"rhs", numbers>>, said> layer(name);
+  train_layer<L, inputs<port<"lhs", numbers>, port<"rhs", numbers>>, message> layer(name);
   const numbers up{1, -2, 0.5};
   auto forward = [&](const numbers& x, const numbers& y) {
     return elements(layer.forward(dict("lhs"_key = x, "rhs"_key = y))["output"_key]);
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(of_two_inputs) {
 // The loss is -sum(weights log input) / sum(weights); its gradient by the probabilities and by the weights.
 BOOST_AUTO_TEST_CASE(of_a_loss) {
   using table = matrix<double>;
-  train_layer<nn::nll_loss, inputs<port<"weights", table>, port<"input", table>>, said> layer("loss");
+  train_layer<nn::nll_loss, inputs<port<"weights", table>, port<"input", table>>, message> layer("loss");
   infer_layer<nn::nll_loss> plain;
   const std::pair<std::int64_t, std::int64_t> sizes[] = {{1, 1}, {1, 3}, {2, 3}, {4, 1}, {5, 9}};
   for (auto [rows, classes] : sizes) {

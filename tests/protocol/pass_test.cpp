@@ -126,15 +126,15 @@ BOOST_AUTO_TEST_CASE(shapes_are_checked_on_every_call) {
   layer.assert_neutral();
   layer.forward(dict("lhs"_key = a, "rhs"_key = a));
   BOOST_TEST(message_of([&] { layer.backward(dict("output"_key = g)); }) ==
-             "layer `sum`: the gradient of port `output` is [3x2] and the port is [2x3]");
+             "layer `sum`: the gradient of port `output` is [3x2]; expected [2x3]");
   BOOST_CHECK_THROW(layer.backward(dict("output"_key = g)), shape_error);
   BOOST_TEST(layer.waiting() == 1u);  // refused, so the result still waits
   train_layer<nn::add, inputs<port<"lhs", tensor<float, extents<"N", 3>>>, port<"rhs", tensor<float, extents<"N", 1>>>>>
       named("named");
   BOOST_TEST(message_of([&] { named.forward(dict("lhs"_key = a, "rhs"_key = matrix<float>(1, 1))); }) ==
-             "layer `named`: dimension `N` means two numbers; port `rhs` is [Nx1] and is given [1x1]");
+             "layer `named`: dimension `N` has two extents; port `rhs` is [Nx1]; got [1x1]");
   BOOST_TEST(message_of([&] { named.forward(dict("lhs"_key = matrix<float>(2, 4), "rhs"_key = a)); }) ==
-             "layer `named`: port `lhs` is [Nx3] and is given [2x4]");
+             "layer `named`: port `lhs` is [Nx3]; got [2x4]");
 }
 
 BOOST_AUTO_TEST_CASE(nothing_waits_where_nothing_is_trained_or_fed_back) {

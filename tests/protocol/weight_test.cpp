@@ -85,9 +85,9 @@ BOOST_AUTO_TEST_CASE(first_values_come_from_buffer_then_data_then_policy_then_la
              "parameter `c.weight` is float64[2x3] and the load buffer has float64[2x2]");
   BOOST_CHECK_THROW(c.parameter("weight"), state_error);
   BOOST_TEST(message_of([&] { wrong.set("c.weight", any_tensor(matrix<double>(1, 1))); }) ==
-             "load buffer: parameter `c.weight` is there already");
+             "load buffer: parameter `c.weight` already exists");
   BOOST_TEST(message_of([&] { how.fill("a.bias", initializer::constant(1)); }) ==
-             "initializers: how parameter `a.bias` begins is said twice");
+             "initializers: parameter `a.bias` is given twice");
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
   close(numbers(grad["input"_key]),
         numbers(matmul(g, layer.parameter("weight").value().as<double, extents<dyn, dyn>>())));
   BOOST_TEST(message_of([&] { (void)collector.gradient<matrix<double>>("w"); }) ==
-             "gradient collector: no gradient of `w`; there are those of `fc.weight`, `fc.bias`");
+             "gradient collector: no gradient of `w`; available: `fc.weight`, `fc.bias`");
   BOOST_CHECK_THROW((void)collector.gradient<vector<double>>("fc.weight"), shape_error);
   BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("fc.weight"), type_error);
   gradient_collector later;
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(maps_of_names_know_boundaries) {
   BOOST_TEST(m("a.bc") == "x.bc");
   BOOST_TEST(m("ab") == "ab");
   BOOST_TEST(m("c/w") == "z/w");
-  BOOST_TEST(message_of([&] { m.add("a", "q"); }) == "name map: `a` stands for `x` already");
+  BOOST_TEST(message_of([&] { m.add("a", "q"); }) == "name map: `a` is already mapped to `x`");
   BOOST_CHECK_THROW(m.add("", "q"), value_error);
 }
 
@@ -266,9 +266,9 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
   BOOST_CHECK_THROW(layer.parameter("weight"), state_error);
   BOOST_TEST(message_of([&] { init(layer, initializers(1).set("fc.x", any_tensor(vector<double>(2)))); }) ==
              "initializers: layer `fc` has no parameter `fc.x`; there are `fc.weight`, `fc.bias`");
-  BOOST_TEST(
-      message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
-      "name map: `fc.bais` begins no name of a parameter; there are `fc.weight`, `fc.bias`; did you mean `fc.bias`?");
+  BOOST_TEST(message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
+             "name map: `fc.bais` is not a prefix of any parameter name; there are `fc.weight`, `fc.bias`; did you "
+             "mean `fc.bias`?");
   // What is tied is called by the name that it stands for.
   initializers tied(1);
   tied.tie("fc", "shared").fill("fc.bias", initializer::constant(1));
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_model_ties_no_names_that_are_not_there) {
   tie.add("secnd", "first");
   using tied = model<net, input<"N", 3>, policies<element<double>>>;
   BOOST_TEST(message_of([&] { tied m({.seed = 1, .tie = tie}); }) ==
-             "name map: `secnd` begins no name of a parameter; there are `first.weight`, `first.bias`, "
+             "name map: `secnd` is not a prefix of any parameter name; there are `first.weight`, `first.bias`, "
              "`second.weight`, `second.bias`");
 }
 
@@ -339,10 +339,10 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
   static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
   using walk_inputs =
       inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
-  using said = policies<element<double>, feedback(true), sequence<"input", 1>>;
-  train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
-  train_layer<constant_layer<walk>, walk_inputs, said::change<bptt(false)>> apart("gru");
-  infer_layer<constant_layer<walk>, said> served("gru");
+  using message = policies<element<double>, feedback(true), sequence<"input", 1>>;
+  train_layer<constant_layer<walk>, walk_inputs, message> layer("gru");
+  train_layer<constant_layer<walk>, walk_inputs, message::change<bptt(false)>> apart("gru");
+  infer_layer<constant_layer<walk>, message> served("gru");
   static_assert(served.has_states);
   load_buffer saved;
   init(layer, initializers(8));
@@ -460,14 +460,14 @@ BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {
   static constexpr nn::recurrent<nn::gru_step> walk{.step = {2, 3}};
   using walk_inputs =
       inputs<port<"input", tensor<double, extents<dyn, dyn, 2>>>, port<"previous_output", matrix<double>>>;
-  using said =
+  using message =
       policies<element<double>, initialize<"Uz">(initializer::constant(0.25)), initialize<>(initializer::constant(-1))>;
-  train_layer<constant_layer<walk>, walk_inputs, said> layer("gru");
+  train_layer<constant_layer<walk>, walk_inputs, message> layer("gru");
   init(layer);
   close(numbers(layer.parameter("Uz")), std::vector<double>(9, 0.25));
   close(numbers(layer.parameter("Wr")), std::vector<double>(6, -1));
   static_assert(layer.is_update &&
-                !train_layer<constant_layer<walk>, walk_inputs, said::change<trainable(false)>>::is_update);
+                !train_layer<constant_layer<walk>, walk_inputs, message::change<trainable(false)>>::is_update);
 }
 
 BOOST_AUTO_TEST_CASE(free_functions_do_nothing_for_a_layer_without_weights) {

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
   BOOST_TEST(holds(error_of([] { numbers_for(std::nan(""), 1, schema::symmetric); }), "cannot be quantized"));
   BOOST_TEST(holds(error_of([] { numbers_for(2, 1, schema::asymmetric); }), "the range [2, 1] cannot be quantized"));
   BOOST_TEST(holds(error_of([] { quantization_schema_of("symetric"); }),
-                   "`symetric` is no schema of quantization; there are `asymmetric`"));
+                   "`symetric` is not a quantization schema; there are `asymmetric`"));
 }
 
 BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(products_that_are_kept_stay_float) {
   BOOST_TEST(some.report.quantized == 4);
   BOOST_TEST(count(*some.program, "quantize") == 2);
   BOOST_TEST(count(*some.program, "dequantize") == 2);
-  BOOST_TEST(holds(some.report.text(), "conv2d 3.weight: float, because it is kept"));
+  BOOST_TEST(holds(some.report.text(), "conv2d 3.weight: float, because it is in `keep_float`"));
   BOOST_TEST(some.states.find("3.weight"));
   BOOST_TEST(holds(error_of([&] { quantize(net, ranges, {.keep_float = {"3.wieght"}}); }),
                    "value_error: quantize: keep_float: no product is named `3.wieght`; there are `0.weight`"));
@@ -315,12 +315,12 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_quantized_says_why) {
                                   to_tensor(random_array(dtype::float64, {4, 4}, 3))};
   const std::vector<std::vector<any_tensor>> samples{x};
   const auto q = quantize(p, states, profile(p, states, samples));
-  const auto said = q.report.text();
+  const auto message = q.report.text();
   for (std::string_view words :
-       {"its second operand is not made of parameters alone", "its first operand is made of parameters",
-        "it is of float64; products of float32 are quantized", "its first operand is transposed", "matmul w#2: int8",
-        "2 of 6 products are in int8"})
-    BOOST_TEST(holds(said, words));
+       {"its second operand is not computed from parameters alone",
+        "its first operand is computed from parameters alone", "it is float64; only float32 products are quantized",
+        "its first operand is transposed", "matmul w#2: int8", "2 of 6 products are in int8"})
+    BOOST_TEST(holds(message, words));
   const auto expected = run(p, states, x), got = run(q, x);
   for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(same_bytes(expected[i], got[i]), i);
   BOOST_TEST(relative(expected[4], got[4]) < 0.03);
@@ -471,7 +471,7 @@ BOOST_AUTO_TEST_CASE(zero_stays_in_a_range_and_empty_ones_are_whole) {
     BOOST_TEST((calibration_of(name_of(how)) == how));
     BOOST_TEST((calibrated({"x", 3, 3}, how) == value_range{"x", 0, 3}));
   }
-  BOOST_TEST(holds(error_of([] { calibration_of("entrpy"); }), "`entrpy` is no calibration; there are `extrema`"));
+  BOOST_TEST(holds(error_of([] { calibration_of("entrpy"); }), "`entrpy` is not a calibration; there are `extrema`"));
   BOOST_TEST(holds(error_of([&] { calibrated(r, calibration::percentile, 50); }),
                    "`percentile` is 50; expected more than 50 and at most 100 percent"));
   BOOST_TEST(holds(error_of([] { calibrated({"x", -1, 1}, calibration::entropy); }),
@@ -570,7 +570,7 @@ BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
   }
   const lenet_model other({.seed = 1});
   BOOST_TEST(holds(error_of([&] { quantize(other, ranges); }),
-                   "value_error: quantize: the profile is of another program than this one; profile this net"));
+                   "value_error: quantize: the profile is of another program; profile this net"));
   auto less = ranges;
   less.values.erase(less.values.begin() + 1);
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, less); }),
@@ -600,19 +600,19 @@ BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
   };
   BOOST_TEST(error_of([&] { read_profile(good); }) == "");
   BOOST_TEST(holds(with("lamina profile", "lamina net"),
-                   "file_error: p.json: `format` is `lamina net`, and `lamina profile` is expected"));
+                   "file_error: p.json: `format` is `lamina net`; expected `lamina profile`"));
   BOOST_TEST(holds(with("\"version\": 1", "\"version\": 2"),
                    "p.json: version 2 of `lamina profile`; this library reads version 1"));
-  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 0"), "`samples` is 0, and a profile is taken from 1 or more"));
-  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 1.5"), "`samples` is to be an integer, and is a number"));
-  BOOST_TEST(holds(with("\"program\": \"", "\"program\": \"z"), "32 hexadecimal digits are expected"));
-  BOOST_TEST(holds(with("\"low\": ", "\"low\": 1e9, \"was\": "), "whose ends are to be finite, the smaller one first"));
-  BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are of `a.weight:in`"));
-  BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer, and objects are expected"));
+  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 0"), "`samples` is 0; expected 1 or more"));
+  BOOST_TEST(holds(with("\"samples\": 1", "\"samples\": 1.5"), "`samples` must be an integer; got a number"));
+  BOOST_TEST(holds(with("\"program\": \"", "\"program\": \"z"), "expected 32 hexadecimal digits"));
+  BOOST_TEST(holds(with("\"low\": ", "\"low\": 1e9, \"was\": "), "expected finite ends, the smaller first"));
+  BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are named `a.weight:in`"));
+  BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer; expected objects"));
   BOOST_TEST(holds(with("\"samples\": 1,", ""), "`samples` is missing"));
   BOOST_TEST(holds(with("\"low\": ", "\"counts\": [1, -2], \"low\": "),
-                   "`counts` of `a.weight:in` are to be at most 65536 numbers from 0 on"));
-  BOOST_TEST(holds(with("\"low\": ", "\"counts\": 3, \"low\": "), "`counts` is to be an array, and is an integer"));
+                   "`counts` of `a.weight:in`: expected at most 65536 numbers of 0 or more"));
+  BOOST_TEST(holds(with("\"low\": ", "\"counts\": 3, \"low\": "), "`counts` must be an array; got an integer"));
   for (std::size_t end = 0; end < good.size() - 2; end += 7)
     BOOST_TEST(holds(error_of([&] { read_profile(std::string_view(good).substr(0, end), "p.json"); }),
                      "file_error: p.json: "));

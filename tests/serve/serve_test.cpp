@@ -132,8 +132,8 @@ BOOST_AUTO_TEST_CASE(samples_of_different_extents_go_in_batches_of_their_own) {
     answers.push_back(queue.submit(pictures.back()));
   }
   for (std::size_t i = 0; i < answers.size(); ++i) BOOST_TEST(same_bits(answers[i].get(), ref(pictures[i])));
-  auto said = error_of([&] { queue.submit(tensor<float, extents<dyn, dyn, dyn>>(3, 5, 5)); });
-  BOOST_TEST(said == "shape_error: submit: a sample for input 0 is [2xHxW] and is given as [3x5x5]");
+  auto message = error_of([&] { queue.submit(tensor<float, extents<dyn, dyn, dyn>>(3, 5, 5)); });
+  BOOST_TEST(message == "shape_error: submit: a sample for input 0 is [2xHxW]; got [3x5x5]");
 }
 
 BOOST_AUTO_TEST_CASE(a_full_queue_refuses_or_lets_wait) {
@@ -164,8 +164,8 @@ BOOST_AUTO_TEST_CASE(deadlines) {
   batching_queue queue(factory, {.batch = 4, .delay = 50ms});
   // One that has passed already.
   auto past = queue.submit_within(-1s, picture(quick, 1));
-  auto said = error_of([&] { past.get(); });
-  BOOST_TEST(said == "error: the deadline passed before the request was computed");
+  auto message = error_of([&] { past.get(); });
+  BOOST_TEST(message == "error: the deadline passed before the request was computed");
   // A batch does not wait beyond the deadlines in it.
   batching_queue patient(factory, {.batch = 4, .delay = 60s});
   auto soon = patient.submit_within(30s, picture(quick, 1));
@@ -263,11 +263,11 @@ BOOST_AUTO_TEST_CASE(in_a_forked_child) {
   if (child == 0) {
     ::alarm(20);  // what waits for a thread of the parent ends by it
     int wrong = 0;
-    const auto refused = [&](auto f, const std::string& said = "used in a forked child") {
+    const auto refused = [&](auto f, const std::string& message = "used in a forked child") {
       try {
         f();
         return false;
-      } catch (const state_error& e) { return std::string(e.what()).find(said) != std::string::npos; } catch (...) {
+      } catch (const state_error& e) { return std::string(e.what()).find(message) != std::string::npos; } catch (...) {
         return false;
       }
     };
@@ -328,7 +328,7 @@ BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
       BOOST_TEST(e.limit() == limit);
       BOOST_TEST(e.used() >= 0);
       BOOST_TEST(e.planned() == planned);
-      BOOST_TEST_CONTEXT(e.what()) BOOST_TEST((std::string(e.what()).find("the plan works in ") != std::string::npos));
+      BOOST_TEST_CONTEXT(e.what()) BOOST_TEST((std::string(e.what()).find("the plan needs ") != std::string::npos));
     }
   };
   check(image_factory(net, {.arenas = std::make_shared<arena_pool>(1000000)}), 1000000);
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_memory_names_its_plan) {
   memory::limit(limit);
   BOOST_CHECK_EXCEPTION(queue.submit(x).get(), out_of_memory, [&](const out_of_memory& e) {
     return e.requested() >= 60000 * sizeof(float) && e.limit() == limit && e.planned() == planned &&
-           std::string(e.what()).find("; the plan of the batch works in ") != std::string::npos;
+           std::string(e.what()).find("; the plan of the batch needs ") != std::string::npos;
   });
   memory::limit(0);
   BOOST_TEST(same_bits(queue.submit(x).get(), expected));
@@ -367,9 +367,9 @@ BOOST_AUTO_TEST_CASE(errors_of_a_run_reach_the_callers_of_its_batch) {
     BOOST_TEST(same_bits(answers[i].get(), ref(vector<std::int64_t, 2>{0, at[i]})));
   }
   for (std::size_t i : {2u, 3u}) {
-    auto said = error_of([&] { answers[i].get(); });
-    BOOST_TEST(said ==
-               "value_error: sublayer `0` (embedding): gather: a position is outside -5..4: 9 at [1, 1] (1 of them)");
+    auto message = error_of([&] { answers[i].get(); });
+    BOOST_TEST(message ==
+               "value_error: sublayer `0` (embedding): gather: a position is outside -5..4: 9 at [1, 1] (1 in total)");
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.failed == 2);
@@ -386,8 +386,8 @@ BOOST_AUTO_TEST_CASE(shutdown_answers_everything) {
   parallel_workers(3, [&](int) { queue->shutdown(); });
   for (int i = 0; i < 11; ++i)
     BOOST_TEST(same_bits(answers[static_cast<std::size_t>(i)].get(), ref(picture(quick, i))));
-  auto said = error_of([&] { queue->submit(picture(quick, 1)); });
-  BOOST_TEST(said == "error: submit: the queue was told to stop");
+  auto message = error_of([&] { queue->submit(picture(quick, 1)); });
+  BOOST_TEST(message == "error: submit: the queue was stopped");
   BOOST_CHECK_THROW(queue->try_submit(picture(quick, 1)), stopped_error);
   queue.emplace(factory, queue_options{.batch = 4, .delay = 60s});
   auto last = queue->submit(picture(quick, 1));
@@ -408,8 +408,8 @@ BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
   BOOST_TEST(busy.ready());
   busy.get();
   BOOST_CHECK_THROW(a.get(), stopped_error);
-  auto said = error_of([&] { b.get(); });
-  BOOST_TEST(said == "error: the queue was told to stop before the request was computed");
+  auto message = error_of([&] { b.get(); });
+  BOOST_TEST(message == "error: the queue was stopped before the request was computed");
   BOOST_TEST(queue.statistics().stopped == 2);
 }
 
@@ -422,9 +422,9 @@ BOOST_AUTO_TEST_CASE(a_queue_that_is_canceled_leaves_its_batch) {
   auto waiting = queue.submit(picture(quick, 1));
   queue.cancel();
   BOOST_TEST(busy.ready());
-  const auto said = error_of([&] { busy.get(); });
-  BOOST_TEST(holds(said, "the run was stopped"));
-  BOOST_TEST(error_of([&] { waiting.get(); }) == "error: the queue was told to stop before the request was computed");
+  const auto message = error_of([&] { busy.get(); });
+  BOOST_TEST(holds(message, "the run was stopped"));
+  BOOST_TEST(error_of([&] { waiting.get(); }) == "error: the queue was stopped before the request was computed");
   const auto s = queue.statistics();
   BOOST_TEST((s.requests == 3 && s.answered == 1 && s.stopped == 2 && s.failed == 0 && s.running == 0));
   BOOST_CHECK_THROW(queue.submit(picture(quick, 1)), stopped_error);
@@ -471,11 +471,11 @@ BOOST_AUTO_TEST_CASE(threads_submit_while_the_queue_is_shut_down) {
 BOOST_AUTO_TEST_CASE(options_and_answers) {
   auto factory = made<tiny_factory>();
   auto refused = [&](queue_options o) { return error_of([&] { batching_queue queue(factory, o); }); };
-  BOOST_TEST(refused({.workers = 0}) == "value_error: batching_queue: workers is to be 1 to 1024, and is 0");
-  BOOST_TEST(refused({.batch = 0}) == "value_error: batching_queue: batch is to be 1 to 32768, and is 0");
+  BOOST_TEST(refused({.workers = 0}) == "value_error: batching_queue: `workers` must be 1 to 1024; got 0");
+  BOOST_TEST(refused({.batch = 0}) == "value_error: batching_queue: `batch` must be 1 to 32768; got 0");
   BOOST_TEST(refused({.delay = 61s}) ==
-             "value_error: batching_queue: delay is to be 0 to 60000000 microseconds, and is 61000000");
-  BOOST_TEST(holds(refused({.capacity = 0}), "capacity is to be 1 to"));
+             "value_error: batching_queue: `delay` must be 0 to 60000000 microseconds; got 61000000");
+  BOOST_TEST(holds(refused({.capacity = 0}), "`capacity` must be 1 to"));
   batching_queue queue(factory, {.batch = 64, .delay = 0us, .capacity = 3});
   BOOST_TEST(queue.options().capacity == 3);
   auto a = queue.submit(vector<float, 4>{1, 2, 3, 4});
@@ -486,8 +486,8 @@ BOOST_AUTO_TEST_CASE(options_and_answers) {
   BOOST_TEST(!a.valid());
   moved.get();
   BOOST_TEST(!moved.valid());
-  auto said = error_of([&] { moved.get(); });
-  BOOST_TEST(said == "error: answer: there is none; it was taken already, or nothing was submitted");
+  auto message = error_of([&] { moved.get(); });
+  BOOST_TEST(message == "error: answer: there is none; it was taken already, or nothing was submitted");
   BOOST_CHECK_THROW(answer<float>().wait(), state_error);
   queue.submit(vector<float, 4>{1, 2, 3, 4});  // nobody waits for it
   queue.shutdown();

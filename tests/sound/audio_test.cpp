@@ -163,37 +163,38 @@ BOOST_AUTO_TEST_CASE(chunks_come_in_any_order_and_of_any_size) {
 BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
   const std::string data("\1\0\2\0", 4), fmt = chunk("fmt ", format(1, 1, 8000, 16)),
                                          whole = riff(fmt + chunk("data", data));
-  refused<file_error>("", "a WAV file has at least 12 bytes, and this has 0");
-  refused<file_error>("RIFX" + whole.substr(4), "RIFF and WAVE are expected");
-  refused<file_error>(whole.substr(0, whole.size() - 1),
-                      "RIFF: a size of 40 is said, and the file goes on for 39 bytes");
-  refused<file_error>("RIFF" + little(0xFFFFFFFF, 4) + whole.substr(8), "RIFF: a size of 4294967295");
-  refused<file_error>("RIFF" + little(0, 4) + whole.substr(8), "RIFF: a size of 0");
+  refused<file_error>("", "a WAV file has at least 12 bytes; got 0");
+  refused<file_error>("RIFX" + whole.substr(4), "expected RIFF and WAVE");
+  refused<file_error>(whole.substr(0, whole.size() - 1), "RIFF: size is 40, but 39 bytes follow");
+  refused<file_error>("RIFF" + little(0xFFFFFFFF, 4) + whole.substr(8), "RIFF: size is 4294967295");
+  refused<file_error>("RIFF" + little(0, 4) + whole.substr(8), "RIFF: size is 0");
   refused<file_error>(riff(fmt), "data: it is missing");
   refused<file_error>(riff(chunk("data", data)), "fmt: it is missing");
-  refused<file_error>(riff(fmt + fmt + chunk("data", data)), "fmt: it is there twice");
-  refused<file_error>(riff(fmt + chunk("data", data) + chunk("data", data)), "data: it is there twice");
+  refused<file_error>(riff(fmt + fmt + chunk("data", data)), "fmt: appears twice");
+  refused<file_error>(riff(fmt + chunk("data", data) + chunk("data", data)), "data: appears twice");
   refused<file_error>(riff(fmt + "data" + little(1 << 30, 4) + data),
-                      "the chunk `data` of 1073741824 bytes at byte 36 goes on after the end");
+                      "the chunk `data` of 1073741824 bytes at byte 36 goes past the end");
   refused<file_error>(riff(fmt + "dat"), "the chunk at byte 36 has no room");
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16).substr(0, 14)) + chunk("data", data)),
-                      "fmt: a size of at least 16 bytes");
-  refused<file_error>(riff(chunk("fmt ", format(1, 0, 8000, 16)) + chunk("data", data)), "fmt: at least one channel");
-  refused<file_error>(riff(chunk("fmt ", format(1, 1, 0, 16)) + chunk("data", data)), "fmt: a rate of at least 1");
+                      "fmt: expected at least 16 bytes");
+  refused<file_error>(riff(chunk("fmt ", format(1, 0, 8000, 16)) + chunk("data", data)),
+                      "fmt: expected at least one channel");
+  refused<file_error>(riff(chunk("fmt ", format(1, 1, 0, 16)) + chunk("data", data)),
+                      "fmt: expected a rate of at least 1");
   refused<file_error>(riff(chunk("fmt ", format(1, 3, 8000, 16)) + chunk("data", data)),
-                      "data: 4 bytes are no whole frames of 6 bytes");
+                      "data: 4 bytes are not whole frames of 6 bytes");
   refused<unsupported_error>(riff(chunk("fmt ", format(1, 1, 8000, 12)) + chunk("data", data)),
                              "coding 1 of 12 bits is not supported");
   refused<unsupported_error>(riff(chunk("fmt ", format(6, 1, 8000, 8)) + chunk("data", data)), "coding 6 of 8 bits");
   std::string lies = format(1, 2, 8000, 16);
   lies[12] = 2;
-  refused<file_error>(riff(chunk("fmt ", lies) + chunk("data", data)), "fmt: frames of 4 bytes are expected");
+  refused<file_error>(riff(chunk("fmt ", lies) + chunk("data", data)), "fmt: expected frames of 4 bytes");
   refused<file_error>(riff(chunk("fmt ", format(0xFFFE, 1, 8000, 16)) + chunk("data", data)),
-                      "fmt: an extensible format has at least 40 bytes");
+                      "fmt: expected at least 40 bytes for an extensible format");
   // Every shorter file is refused, and no byte that is changed makes it read outside.
   for (std::size_t n = 0; n < whole.size(); ++n) BOOST_CHECK_THROW(decoded(whole.substr(0, n)), file_error);
   BOOST_CHECK_EXCEPTION(decoded(whole, {.first = 1, .count = 2}), value_error,
-                        (says{{"frames 1 to 3 are asked for, and there are 2"}}));
+                        (says{{"frames 1 to 3 are requested, but there are 2"}}));
   BOOST_CHECK_THROW(decoded(whole, {.first = 3}), value_error);
   BOOST_CHECK_THROW(read_wav("/no/such.wav"), file_error);
 }
@@ -206,37 +207,33 @@ BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
   };
   BOOST_TEST(decoded(field(4, 52, 4)).frames() == 8);
   // The RIFF: more than there is, and less.
-  refused<file_error>(field(4, 53, 4), "RIFF: a size of 53 is said, and the file goes on for 52 bytes");
+  refused<file_error>(field(4, 53, 4), "RIFF: size is 53, but 52 bytes follow");
   refused<file_error>(field(4, 36, 4),
-                      "the chunk `data` of 16 bytes at byte 36 goes on after the end, which is at byte 44");
-  refused<file_error>(field(4, 51, 4), "the chunk `data` of 16 bytes at byte 36 goes on after the end");
+                      "the chunk `data` of 16 bytes at byte 36 goes past the end, which is at byte 44");
+  refused<file_error>(field(4, 51, 4), "the chunk `data` of 16 bytes at byte 36 goes past the end");
   // The format.
-  refused<file_error>(field(16, 14, 4), "fmt: a size of at least 16 bytes");
-  refused<file_error>(field(16, 200, 4), "the chunk `fmt ` of 200 bytes at byte 12 goes on after the end");
+  refused<file_error>(field(16, 14, 4), "fmt: expected at least 16 bytes");
+  refused<file_error>(field(16, 200, 4), "the chunk `fmt ` of 200 bytes at byte 12 goes past the end");
   refused<unsupported_error>(field(20, 3, 2), "fmt: coding 3 of 16 bits is not supported");
-  refused<file_error>(field(22, 2, 2),
-                      "fmt: frames of 4 bytes are expected for 2 channels of 16 bits, and these have 2");
+  refused<file_error>(field(22, 2, 2), "fmt: expected frames of 4 bytes for 2 channels of 16 bits; got 2");
   refused<file_error>(field(24, 16000, 4),
-                      "fmt: 32000 bytes a second are expected for a rate of 16000 and frames of 2 "
-                      "bytes, and these are 16000");
+                      "fmt: expected 32000 bytes a second for a rate of 16000 and frames of 2 "
+                      "bytes; got 16000");
   refused<file_error>(field(28, 7, 4),
-                      "fmt: 16000 bytes a second are expected for a rate of 8000 and frames of 2 bytes, and "
-                      "these are 7");
-  refused<file_error>(field(32, 4, 2),
-                      "fmt: frames of 2 bytes are expected for 1 channels of 16 bits, and these have 4");
-  refused<file_error>(field(34, 8, 2),
-                      "fmt: frames of 1 bytes are expected for 1 channels of 8 bits, and these have 2");
+                      "fmt: expected 16000 bytes a second for a rate of 8000 and frames of 2 bytes; got 7");
+  refused<file_error>(field(32, 4, 2), "fmt: expected frames of 2 bytes for 1 channels of 16 bits; got 4");
+  refused<file_error>(field(34, 8, 2), "fmt: expected frames of 1 bytes for 1 channels of 8 bits; got 2");
   // The samples: more than there are, and less; with a RIFF that says the same, too.
-  refused<file_error>(field(40, 18, 4), "the chunk `data` of 18 bytes at byte 36 goes on after the end");
-  refused<file_error>(field(40, 8, 4), "data: a size of 8 bytes is said, and what follows at byte 52 is no chunk");
-  refused<file_error>(field(40, 7, 4), "data: a size of 7 bytes is said, and what follows at byte 52 is no chunk");
+  refused<file_error>(field(40, 18, 4), "the chunk `data` of 18 bytes at byte 36 goes past the end");
+  refused<file_error>(field(40, 8, 4), "data: size is 8, but what follows at byte 52 is not a chunk");
+  refused<file_error>(field(40, 7, 4), "data: size is 7, but what follows at byte 52 is not a chunk");
   refused<file_error>(field(40, 0, 4).replace(4, 4, little(36, 4)),
-                      "RIFF: a size of 36 is said, and 16 bytes follow that begin no chunk");
+                      "RIFF: size is 36, but 16 bytes follow that are not a chunk");
   refused<file_error>(field(40, 8, 4).replace(4, 4, little(44, 4)),
-                      "RIFF: a size of 44 is said, and 8 bytes follow that begin no chunk");
+                      "RIFF: size is 44, but 8 bytes follow that are not a chunk");
   // Silence is no list of chunks.
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16)) + chunk("data", "") + std::string(16, '\0')),
-                      "data: a size of 0 bytes is said, and what follows at byte 44 is no chunk");
+                      "data: size is 0, but what follows at byte 44 is not a chunk");
   // Tags after the RIFF are none of its samples.
   for (const std::string& tag : {std::string("ID3\4\0\0", 6), std::string("TAGtitle"), chunk("LIST", "INFO")})
     BOOST_TEST(decoded(field(4, 52, 4) + tag).frames() == 8);
@@ -417,13 +414,13 @@ BOOST_AUTO_TEST_CASE(features_refuse_what_they_are_not_for) {
   const mel_options mel{.frames = frames_256, .bands = 20, .rate = 8000};
   const audio_features features(mel);
   BOOST_CHECK_EXCEPTION(features(made(2, 500, 8000)), shape_error,
-                        (says{{"a waveform of one channel is expected, and this has 2; to_mono"}}));
+                        (says{{"expected a waveform of one channel; got 2; to_mono"}}));
   BOOST_CHECK_EXCEPTION(features(made(1, 500, 16000)), value_error,
-                        (says{{"a rate of 8000 is expected, and this is 16000; resample"}}));
+                        (says{{"expected a rate of 8000; got 16000; resample"}}));
   spectrogram_options bare = frames_256;
   bare.center = false;
   BOOST_CHECK_EXCEPTION(audio_features{bare}(made(1, 100, 8000)), shape_error,
-                        (says{{"100 samples are no frame of 200"}}));
+                        (says{{"100 samples are less than a frame of 200"}}));
   const auto refuse = [](mel_options o, std::string_view what) {
     BOOST_CHECK_EXCEPTION(audio_features{o}, value_error, (says{{"audio_features: ", what}}));
   };

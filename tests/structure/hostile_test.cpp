@@ -108,11 +108,11 @@ BOOST_AUTO_TEST_CASE(examples_run) {
     if (op->subprograms) continue;
     for (const auto& e : examples_of(*op)) {
       for (const bool open : {false, true}) {
-        const auto said = outcome_of([&] { return program_of(*op, engine_test::attributes_of(*op, e), e.in, open); },
-                                     e.in, 3, made_up::small);
+        const auto message = outcome_of([&] { return program_of(*op, engine_test::attributes_of(*op, e), e.in, open); },
+                                        e.in, 3, made_up::small);
         // Numbers of windows, frames and bands must be positive, and those that are made up are not.
-        if (of_positive_numbers.contains(op->name) && said.starts_with(op->name)) continue;
-        BOOST_CHECK_MESSAGE(said.empty(), op->name << (open ? ", extents open: " : ": ") << said);
+        if (of_positive_numbers.contains(op->name) && message.starts_with(op->name)) continue;
+        BOOST_CHECK_MESSAGE(message.empty(), op->name << (open ? ", extents open: " : ": ") << message);
         if (corpus)
           std::ofstream(corpus + std::string("/op_") + std::string(op->name) + std::to_string(++count))
               << program_of(*op, engine_test::attributes_of(*op, e), e.in, open)->to_json();
@@ -155,8 +155,8 @@ BOOST_AUTO_TEST_CASE(varied_operands_and_attributes) {
       const auto how = random.below(2) ? made_up::wild : made_up::small;
       const bool open = random.below(2);
       BOOST_TEST_CONTEXT(op->name << ", case " << seed) {
-        const auto said = outcome_of([&] { return program_of(*op, v.attributes, v.in, open); }, v.in, seed, how);
-        ++(said.empty() ? ran : refused);
+        const auto message = outcome_of([&] { return program_of(*op, v.attributes, v.in, open); }, v.in, seed, how);
+        ++(message.empty() ? ran : refused);
       }
     }
   }
@@ -218,10 +218,10 @@ BOOST_AUTO_TEST_CASE(subprograms) {
   for (const operation* op : {all[1], all[2]}) {
     const types in = op == all[1] ? types{f({2, 4})} : types{of(dtype::boolean, {}), f({4})};
     std::vector<std::shared_ptr<const program>> subs(static_cast<std::size_t>(op->subprograms), counting);
-    const auto said =
+    const auto message =
         outcome(program_of(*op, op->visit(nullptr, [](std::string_view, attribute_value&) {}), in, false, subs), in, 1,
                 made_up::small);
-    BOOST_CHECK_MESSAGE(said.find("known only when it has run") != said.npos, op->name << ": " << said);
+    BOOST_CHECK_MESSAGE(message.find("known only at run time") != message.npos, op->name << ": " << message);
   }
 }
 
@@ -238,10 +238,10 @@ BOOST_AUTO_TEST_CASE(plans_of_too_many_calls) {
       make_plan(*p, extents, target_isa());
       BOOST_ERROR(name << " of " << n << " matrices is planned");
     } catch (const out_of_memory& e) {
-      const auto said =
+      const auto message =
           std::string(name) +
           ": the kernel calls of one plan take more than 256 MiB of arguments; split the operands [33554432x";
-      BOOST_TEST(std::string_view(e.what()).starts_with(said), e.what());
+      BOOST_TEST(std::string_view(e.what()).starts_with(message), e.what());
     }
   }
 }
@@ -251,8 +251,8 @@ void refuses(std::string_view name, const types& in,
              const std::vector<std::pair<std::string_view, attribute_value>>& attributes, std::string_view why) {
   const operation& op = *find_operation(name);
   const auto a = engine_test::attributes_of(op, {name, in, attributes});
-  const auto said = message_of([&] { program_of(op, a, in); });
-  BOOST_CHECK_MESSAGE(said.starts_with(why), name << ": `" << said << "` does not begin with `" << why << "`");
+  const auto message = message_of([&] { program_of(op, a, in); });
+  BOOST_CHECK_MESSAGE(message.starts_with(why), name << ": `" << message << "` does not begin with `" << why << "`");
   // The same where extents are known only when a plan is made.
   const auto planned = outcome_of([&] { return program_of(op, a, in, true); }, in, 1, made_up::small);
   BOOST_CHECK_MESSAGE(!planned.empty(), name << " with open extents runs");
@@ -268,16 +268,16 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   refuses("split_grad", {f({2}), f({4})}, {{"parts", number(2)}, {"part", number(2)}}, "split_grad: part 2 of 2");
   refuses("split_evenly", {f({4})}, {{"parts", number(2)}, {"part", number(-1)}}, "split_evenly: part -1 of 2");
   refuses("split", {f({4})}, {{"start", number(3)}, {"count", number(2)}, {"whole", number(4)}},
-          "split: 2 positions from 3 on are not among 4");
+          "split: 2 positions from 3 do not fit in 4");
   refuses("split", {f({4})},
           {{"start", number(std::numeric_limits<std::int64_t>::max())}, {"count", number(2)}, {"whole", number(4)}},
-          "split: 2 positions from 9223372036854775807 on are not among 4");
+          "split: 2 positions from 9223372036854775807 do not fit in 4");
   refuses("concat_part", {f({3}), f({2}), f({1})}, {{"part", number(5)}},
-          "concat_part: part 5 of a concatenation of 2");
+          "concat_part: part 5 is outside a concatenation of 2");
   refuses("concat_part", {f({3}), f({2}), f({2})}, {},
           "concat_part: operand 0 must be float32[4], as `concat` gives it");
-  refuses("tile_like", {f({2}), f({5})}, {}, "tile_like: extent 5 of [5] is no multiple of 2");
-  refuses("tile_grad", {f({5}), f({2})}, {}, "tile_grad: extent 5 of [5] is no multiple of 2");
+  refuses("tile_like", {f({2}), f({5})}, {}, "tile_like: extent 5 of [5] is not a multiple of 2");
+  refuses("tile_grad", {f({5}), f({2})}, {}, "tile_grad: extent 5 of [5] is not a multiple of 2");
   refuses("tile_grad", {of(dtype::boolean, {4}), of(dtype::boolean, {2})}, {},
           "tile_grad: takes float32, float64 or an integer type, not bool");
   refuses("repeat_like", {f({2, 3}), f({4, 6})}, {},
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   refuses("max_pool2d_grad", {f({1, 1, 3, 3}), of(dtype::int32, {1, 1, 3, 3}), f({1, 1, 4, 4})}, {},
           "max_pool2d_grad: operand 0 must be float32[1x1x2x2], as `max_pool2d` gives it");
   refuses("max_pool2d_grad", {f({1, 1, 2, 2}), of(dtype::int32, {1, 1, 2, 1}), f({1, 1, 4, 4})}, {},
-          "max_pool2d_grad: gradient and positions must have one shape");
+          "max_pool2d_grad: gradient and positions must have the same shape");
   refuses("max_pool2d_grad", {f({1, 1, 2, 2}), at({1, 1, 2, 2}), f({1, 1, 4, 4})}, {},
           "max_pool2d_grad: takes int32 positions in the maps, not int64");
   refuses("avg_pool2d_grad", {f({1, 1, 3, 3}), f({1, 1, 4, 4})}, {},
@@ -312,15 +312,15 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
   refuses("gru_gates_grad", {f({2, 9}), f({2, 9}), f({2, 3}), f({2, 4})}, {},
           "gru_gates_grad: the gradient must have the shape of the state");
   refuses("pick_grad", {f({3}), at({2}), f({2, 3})}, {}, "pick_grad: operand 0 must be float32[2], as `pick` gives it");
-  refuses("one_hot", {at({2}), f({}), f({4})}, {}, "one_hot: the position has 2 elements, and one is expected");
+  refuses("one_hot", {at({2}), f({}), f({4})}, {}, "one_hot: the position has 2 elements; expected one");
   refuses("one_hot", {f({}), f({}), f({4})}, {}, "one_hot: takes an int64 position, not float32");
   refuses("require_finite", {f({2}), f({2})}, {}, "require_finite: the first operand must be one number");
   refuses("dot_result", {f({2, 2}), f({2, 3}), f({3, 4})}, {}, "dot_result: the product must be [2x4]");
   refuses("dot_result", {f({2, 4}), f({2, 3}), f({3, 4})}, {{"count", number(-3)}},
           "dot_result: both shapes must have -3 axes or more");
   refuses("gradient_like", {f({2}), f({3})}, {},
-          "gradient_like: a gradient has the element type and shape of its operand");
-  refuses("attention", {f({2, 3})}, {}, "attention: takes queries, keys, values and a mask or none, not 1 operands");
+          "gradient_like: a gradient must have the element type and shape of its operand");
+  refuses("attention", {f({2, 3})}, {}, "attention: takes queries, keys, values and an optional mask, not 1 operands");
 }
 
 namespace {
@@ -344,9 +344,9 @@ BOOST_AUTO_TEST_CASE(positions_in_a_file) {
   struct positions {
     std::string_view name;
     std::size_t operand;
-    std::string_view said;
+    std::string_view message;
   };
-  for (const auto& [name, operand, said] :
+  for (const auto& [name, operand, message] :
        {positions{"max_pool2d_grad", 1, "max_pool2d_grad: a position of a maximum is outside its map of "},
         positions{"unique", 1, "unique: a position of the order is outside 0..3"},
         positions{"non_max_suppression", 2, "non_max_suppression: a position of the order is outside 0..3"},
@@ -360,14 +360,13 @@ BOOST_AUTO_TEST_CASE(positions_in_a_file) {
         positions{"sum_rows_alike", 1, "sum_rows_alike: a position is outside -4..3"},
         positions{"to_one_hot", 0, "to_one_hot: a position is outside -3..2"},
         positions{"cached_attention", 5, "cached_attention: a count of earlier positions is outside 0..6"},
-        positions{"truncate", 1, "truncate: 1000000000 rows are asked for, and there are 4"},
-        positions{"put_rows", 1, ""}})
+        positions{"truncate", 1, "truncate: 1000000000 rows requested; there are 4"}, positions{"put_rows", 1, ""}})
     for (const auto& e : examples()) {
       if (e.name != name) continue;
       const auto here = with_position(e, operand, 1'000'000'000);
-      BOOST_CHECK_MESSAGE(said.empty() ? here.empty() : here.starts_with(said),
-                          name << ": `" << here << "` does not begin with `" << said << "`");
-      if (said.find("outside") != said.npos)
+      BOOST_CHECK_MESSAGE(message.empty() ? here.empty() : here.starts_with(message),
+                          name << ": `" << here << "` does not begin with `" << message << "`");
+      if (message.find("outside") != message.npos)
         BOOST_CHECK_MESSAGE(here.find(": 1000000000") != here.npos,
                             name << ": `" << here << "` does not name the value");
       BOOST_TEST(with_position(e, operand, 0) == "");
@@ -406,7 +405,7 @@ BOOST_AUTO_TEST_CASE(positions_of_maxima) {
           at_position[wrong] = position;
           const auto where = ": " + std::to_string(position) + " at [0, 0, " +
                              std::to_string(wrong / static_cast<std::size_t>(half)) + ", " +
-                             std::to_string(wrong % static_cast<std::size_t>(half)) + "] (1 of them)";
+                             std::to_string(wrong % static_cast<std::size_t>(half)) + "] (1 in total)";
           BOOST_TEST(message_of([&] { run.run(); }).ends_with(where) == (position >= 0));
         }
     }

@@ -53,8 +53,8 @@ std::string refusal(const std::string& json) {
   return "none";
 }
 void refuses(const std::string& json, std::string_view begins) {
-  const auto said = refusal(json);
-  BOOST_CHECK_MESSAGE(said.starts_with(begins), "`" << said << "` does not begin with `" << begins << "`");
+  const auto message = refusal(json);
+  BOOST_CHECK_MESSAGE(message.starts_with(begins), "`" << message << "` does not begin with `" << begins << "`");
 }
 
 // What a value is after it went to JSON and back.
@@ -166,13 +166,14 @@ BOOST_AUTO_TEST_CASE(subprograms_that_are_shared_are_written_once) {
   auto called = call(inner, std::vector<value>{found[0]});
   p.output("last", called[0]);
   p.output("all", found[1]);
-  const auto words = p.to_json();
+  const auto program_json = p.to_json();
   std::size_t programs = 0;
-  for (auto at = words.find("\"nodes\""); at != words.npos; at = words.find("\"nodes\"", at + 1)) ++programs;
+  for (auto at = program_json.find("\"nodes\""); at != program_json.npos; at = program_json.find("\"nodes\"", at + 1))
+    ++programs;
   BOOST_TEST(programs == 3u);
-  auto q = read_program(words);
+  auto q = read_program(program_json);
   BOOST_TEST((q->id() == p.id()));
-  BOOST_TEST(q->to_json() == words);
+  BOOST_TEST(q->to_json() == program_json);
 }
 
 BOOST_AUTO_TEST_CASE(elements_are_exact) {
@@ -221,7 +222,7 @@ BOOST_AUTO_TEST_CASE(attributes_are_exact_and_operations_may_be_the_users) {
         "unsupported_error: net.json: node 1 (wide) of program 0: the operation `wide` is not known; there are `abs`");
     BOOST_TEST(message_of([&] {
                  read_program(changed(p.to_json(), "\"small\": " + std::to_string(a.small), "\"small\": 1000"), own);
-               }) == "program: node 1 (wide) of program 0: attribute `small` does not hold a number as large");
+               }) == "program: node 1 (wide) of program 0: attribute `small` cannot hold a number this large");
   }
 }
 
@@ -258,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
   refuses(changed(good, "\"version\": 1", "\"version\": 2"),
           "unsupported_error: net.json: version 2 of `lamina program`; this library reads version 1");
   refuses(changed(good, "lamina program", "another"),
-          "file_error: net.json: `format` is `another`, and `lamina program` is expected");
+          "file_error: net.json: `format` is `another`; expected `lamina program`");
   refuses(changed(good, "\"tanh\"", "\"tanhh\""),
           "unsupported_error: net.json: node 3 (tanhh) of program 0: the operation `tanhh` is not known; there are "
           "`abs`, ");
@@ -275,8 +276,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
   refuses(changed(good, "\"transpose_a\": false, ", ""),
           "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is missing");
   refuses(changed(good, "\"transpose_a\": false", "\"transpose_a\": 1"),
-          "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` is to be true or false, and is "
-          "an integer");
+          "file_error: net.json: node 2 (matmul) of program 0: attribute `transpose_a` must be true or false; got an "
+          "integer");
   refuses(changed(good, "\"float32\"", "\"float23\""),
           "unsupported_error: net.json: node 0 (x) of program 0: the element type `float23` is not known; there are "
           "`float32`");
@@ -289,8 +290,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_known) {
 BOOST_AUTO_TEST_CASE(what_is_damaged) {
   const auto good = small_json();
   for (std::size_t n = 0; n + 1 < good.size(); n += 7)
-    refuses(good.substr(0, n), "file_error: net.json: no JSON: error at byte ");
-  refuses("[]", "file_error: net.json: a program is to be an object, and is an array");
+    refuses(good.substr(0, n), "file_error: net.json: not JSON: error at byte ");
+  refuses("[]", "file_error: net.json: a program must be an object; got an array");
   refuses(std::string(100000, '['), "file_error: net.json: nested deeper than 64 levels");
   refuses(R"({"format": "lamina program", "version": 1, "programs": []})", "file_error: net.json: there is no program");
   refuses(changed(good, "\"version\": 1", "\"version\": 1, \"version\": 1"),
@@ -310,23 +311,23 @@ BOOST_AUTO_TEST_CASE(what_is_damaged) {
           "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: the inner sizes differ: "
           "[Nx4] [3x2]");
   refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0], [2, 0]]"),
-          "file_error: net.json: node 2 (matmul) of program 0: an operand is 2, and 0..1 is expected");
+          "file_error: net.json: node 2 (matmul) of program 0: an operand is 2; expected 0..1");
   refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 1], [1, 0]]"),
-          "file_error: net.json: node 2 (matmul) of program 0: an operand is 1, and 0..0 is expected");
+          "file_error: net.json: node 2 (matmul) of program 0: an operand is 1; expected 0..0");
   refuses(changed(good, "[[0, 0], [1, 0]]", "[[0, 0]]"),
-          "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: takes 2 operands, and "
-          "is given 1");
+          "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: takes 2 operands; "
+          "got 1");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": [2.0, 3.0]"),
           "file_error: net.json: node 4 of program 0: `data` has 2 numbers, and float32[] takes 1");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000\""),
           "file_error: net.json: node 4 of program 0: `data` has 4 digits, and float32[] takes 8");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000000g\""),
-          "file_error: net.json: node 4 of program 0: `data` holds `g`, which is no hexadecimal digit");
-  refuses(changed(good, "\"state\": 1", "\"state\": 0"), "file_error: net.json: assign: the target is no state");
+          "file_error: net.json: node 4 of program 0: `data` holds `g`, not a hexadecimal digit");
+  refuses(changed(good, "\"state\": 1", "\"state\": 0"), "file_error: net.json: assign: the target is not a state");
   refuses(
       changed(good, "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 2]}]",
               "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 3]}]"),
-      "file_error: net.json: node 2 (matmul) of program 0: result 0 is said to be float32[Nx3], and is float32[Nx2]");
+      "file_error: net.json: node 2 (matmul) of program 0: result 0 is declared as float32[Nx3] but is float32[Nx2]");
 }
 
 BOOST_AUTO_TEST_CASE(subprograms_that_do_not_fit) {
@@ -340,32 +341,31 @@ BOOST_AUTO_TEST_CASE(subprograms_that_do_not_fit) {
   BOOST_TEST(refusal(good) == "none");
   const std::string at = "file_error: net.json: node 2 (scan) of program 1: scan: ";
   refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": [1]"),
-          "file_error: net.json: node 2 (scan) of program 1: a subprogram is 1, and 0..0 is expected");
+          "file_error: net.json: node 2 (scan) of program 1: a subprogram is 1; expected 0..0");
   refuses(changed(good, "\"subprograms\": [0]", "\"subprograms\": []"),
-          at + "takes at least one operand and 1 subprogram, and is given 2 and 0");
-  refuses(changed(good, "\"carries\": 1", "\"carries\": 5"),
-          at + "5 carries and 1 sequences cannot be had of 2 operands");
-  refuses(changed(good, "\"carries\": 1", "\"carries\": -1"),
-          at + "-1 carries and 1 sequences cannot be had of 2 operands");
+          at + "takes at least one operand and 1 subprogram; got 2 and 0");
+  refuses(changed(good, "\"carries\": 1", "\"carries\": 5"), at + "5 carries and 1 sequences do not fit 2 operands");
+  refuses(changed(good, "\"carries\": 1", "\"carries\": -1"), at + "-1 carries and 1 sequences do not fit 2 operands");
   refuses(changed(good, "\"carries\": 1", "\"carries\": 0"),
-          at + "operand 0 is float32[], and the subprogram takes float32[3]");
+          at + "operand 0 is float32[]; the subprogram takes float32[3]");
 }
 
 // Each program calls the one before it twice: a few lines that would unfold to 2^60 nodes.
 BOOST_AUTO_TEST_CASE(subprograms_that_unfold_without_end) {
-  std::string words = R"({"format": "lamina program", "version": 1, "programs": [
+  std::string program_json = R"({"format": "lamina program", "version": 1, "programs": [
 {"nodes": [{"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": [1]}}], "outputs": [{"name": "y", "value": [0, 0]}], "assignments": [], "sites": 0})";
   for (int i = 0; i < 60; ++i) {
-    words += R"(,
+    program_json += R"(,
 {"nodes": [{"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": [1]}})";
     for (int k = 0; k < 2; ++k)
-      words += R"(, {"kind": "operation", "name": "call", "version": 1, "attributes": {}, "inputs": [[)" +
-               std::to_string(k) + R"(, 0]], "results": [{"dtype": "float32", "shape": [1]}], "subprograms": [)" +
-               std::to_string(i) + "]}";
-    words += R"(], "outputs": [{"name": "y", "value": [2, 0]}], "assignments": [], "sites": 0})";
+      program_json += R"(, {"kind": "operation", "name": "call", "version": 1, "attributes": {}, "inputs": [[)" +
+                      std::to_string(k) +
+                      R"(, 0]], "results": [{"dtype": "float32", "shape": [1]}], "subprograms": [)" +
+                      std::to_string(i) + "]}";
+    program_json += R"(], "outputs": [{"name": "y", "value": [2, 0]}], "assignments": [], "sites": 0})";
   }
-  const auto said = refusal(words + "]}");
-  BOOST_TEST(said.find("the subprograms unfold to more than 100000000 nodes") != said.npos, said);
+  const auto message = refusal(program_json + "]}");
+  BOOST_TEST(message.find("the subprograms unfold to more than 100000000 nodes") != message.npos, message);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

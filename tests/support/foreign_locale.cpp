@@ -20,8 +20,8 @@ bool begin() {
   char number[16] = "";
   if (std::setlocale(LC_NUMERIC, "xx_XX")) std::snprintf(number, sizeof number, "%.1f", 1.5);
   if (std::string_view(number) != "1,5") {
-    constexpr std::string_view said = "foreign_locale: there is no locale xx_XX\n";
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
+    constexpr std::string_view message = "foreign_locale: there is no locale xx_XX\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
     ::_exit(99);
   }
   const std::locale here(std::locale::classic(), new comma);

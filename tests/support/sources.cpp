@@ -53,8 +53,8 @@ names operations_with_gradient() {
     rules += count(file, rule);
     each_part(file, "struct ", [&](std::string_view definition) {
       if (definition.find(rule) == definition.npos) return;
-      const auto said = definition.find("name = \""), handed = definition.find("<\"");
-      all.insert(said != definition.npos ? word_at(definition, said + 8) : word_at(definition, handed + 2));
+      const auto message = definition.find("name = \""), handed = definition.find("<\"");
+      all.insert(message != definition.npos ? word_at(definition, message + 8) : word_at(definition, handed + 2));
     });
   });
   if (all.size() != rules) throw std::runtime_error("a definition with a gradient was not found by its name");
@@ -68,10 +68,10 @@ names defined_operations() {
       const std::string_view inside = std::string_view(file).substr(at, file.find(end, at) - at);
       for (const std::string_view word : {"\nexport struct ", "\nstruct "})
         each_part(inside, word, [&](std::string_view definition) {
-          const auto said = definition.find("name = \""), handed = definition.find("<\"");
-          if (said == definition.npos && handed == definition.npos)
+          const auto message = definition.find("name = \""), handed = definition.find("<\"");
+          if (message == definition.npos && handed == definition.npos)
             throw std::runtime_error("a definition was not found by its name");
-          all.insert(said < handed ? word_at(definition, said + 8) : word_at(definition, handed + 2));
+          all.insert(message < handed ? word_at(definition, message + 8) : word_at(definition, handed + 2));
         });
     }
   });

@@ -14,8 +14,8 @@ using namespace lamina;
 
 namespace {
 
-bool mentions(const error& e, std::string_view words) {
-  return std::string_view(e.what()).find(words) != std::string_view::npos;
+bool mentions(const error& e, std::string_view expected) {
+  return std::string_view(e.what()).find(expected) != std::string_view::npos;
 }
 
 }  // namespace
@@ -87,15 +87,15 @@ BOOST_AUTO_TEST_CASE(memory_is_borrowed_under_a_shape_value) {
   typed.writable(1, 2) = 60;
   BOOST_CHECK_EQUAL(mine[5], 60);
   BOOST_CHECK_EQUAL(borrow(std::span(mine), shape{}).bytes(), 4);  // one element, of rank 0
-  auto says = [&](const shape& wrong, std::string_view words) {
+  auto says = [&](const shape& wrong, std::string_view expected) {
     BOOST_CHECK_EXCEPTION(borrow(std::span(mine), wrong), shape_error,
-                          [&](const error& e) { return mentions(e, words); });
+                          [&](const error& e) { return mentions(e, expected); });
     BOOST_CHECK_EXCEPTION((borrow<extents<dyn, dyn>>(std::span(mine), wrong)), shape_error,
-                          [&](const error& e) { return mentions(e, words); });
+                          [&](const error& e) { return mentions(e, expected); });
   };
   says({2, 4}, "borrow: a span of 6 elements cannot hold [2x4]");
-  says({2, dyn}, "borrow: [2x?] has an extent that is no number");
-  says({"N", 3}, "borrow: [Nx3] has an extent that is no number");
+  says({2, dyn}, "borrow: [2x?] has an extent that is not a number");
+  says({"N", 3}, "borrow: [Nx3] has an extent that is not a number");
   constexpr auto huge = std::int64_t(1) << 32;
   says({huge, huge}, "borrow: a span of 6 elements cannot hold [4294967296x4294967296]");
   BOOST_CHECK_EXCEPTION(borrow(std::span(mine), {huge, huge}), shape_error,

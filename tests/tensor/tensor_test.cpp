@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_is_not_written) {
   auto shared = says{
       "tensor [2x2]: its memory is shared with another tensor, an expression or the result of a layer, so it cannot be "
       "written; "
-      "call detach() first, which gives it memory of its own"};
+      "call detach() first, which gives it its own memory"};
   matrix<float> a{{1, 2}, {3, 4}};
   a.writable(0, 0) = 5;
   {

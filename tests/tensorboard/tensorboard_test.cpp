@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_told) {
   test_files::folder dir;
   test_files::write_raw(dir / "file", "");
   BOOST_TEST(holds(error_of([&] { event_file f(dir / "file/in"); }),
-                   "file_error: " + (dir / "file/in") + ": cannot be made: "));
+                   "file_error: " + (dir / "file/in") + ": cannot be created: "));
   event_file f(dir / "a");
   BOOST_TEST(holds(error_of([&] { f.scalar("", 1, 1); }), "value_error: event_file: the tag is empty"));
   BOOST_TEST(holds(error_of([&] { f.scalar("a\xff", 1, 1); }), "value_error: event_file: the tag `a"));

@@ -19,7 +19,7 @@ std::vector<std::string> all_of(const line_dataset& d) {
   for (std::int64_t i = 0; i < d.size(); ++i) s.push_back(d[i]);
   return s;
 }
-using words = std::vector<std::string>;
+using strings = std::vector<std::string>;
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(text_sources)
@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_read_by_lines) {
   test_files::write_raw(dir / "a.txt",
                         "\xEF\xBB\xBF"
                         "one\r\n\n two\xC3\xA9\r\r\nthree");
-  BOOST_TEST(all_of(datasets::lines(dir / "a.txt")) == (words{"one", "", " two\xC3\xA9\r", "three"}),
+  BOOST_TEST(all_of(datasets::lines(dir / "a.txt")) == (strings{"one", "", " two\xC3\xA9\r", "three"}),
              boost::test_tools::per_element());
   BOOST_TEST(all_of(datasets::lines(dir / "a.txt", {.skip_empty = true})).size() == 3);
   BOOST_TEST(datasets::lines_of("").size() == 0);
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(bytes_that_are_no_text_are_told_or_replaced) {
                         "good\nba\xFF"
                         "d\n");
   BOOST_CHECK_EXCEPTION(datasets::lines(dir / "a.txt"), file_error,
-                        (says{{"a.txt: line 2, byte 3 begins no character of UTF-8"}}));
+                        (says{{"a.txt: line 2, byte 3 is not valid UTF-8"}}));
   BOOST_CHECK_EXCEPTION(datasets::lines_of("\x80"), file_error, (says{{"text: line 1, byte 1 "}}));
   BOOST_TEST(datasets::lines(dir / "a.txt", {.replace_invalid = true})[1] ==
              "ba\xEF\xBF\xBD"
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_sounds_has_a_class_for_each_folder_in_it) {
   test_files::write_raw(dir / "yes/notes.txt", "no sound");
   test_files::write_raw(dir / "readme.txt", "no class");
   const auto plain = datasets::audio_folder(dir.path.string(), {.mono = false});
-  BOOST_TEST(plain.class_names() == (words{"no", "yes"}), boost::test_tools::per_element());
+  BOOST_TEST(plain.class_names() == (strings{"no", "yes"}), boost::test_tools::per_element());
   BOOST_TEST((plain.size() == 3 && plain.label(0) == 0 && plain.label(1) == 1 && plain.file(1).ends_with("yes/a.WAV")));
   BOOST_TEST((plain[1].sound.channels() == 2 && plain[1].sound.frames() == 300 && plain[1].label == 1));
   const auto even = datasets::audio_folder(dir.path.string(), {.rate = 4000, .frames = 100});
@@ -106,9 +106,8 @@ BOOST_AUTO_TEST_CASE(a_folder_of_sounds_has_a_class_for_each_folder_in_it) {
   test_files::write_raw(dir / "no/1.wav", "RIFF");
   BOOST_CHECK_EXCEPTION(even[0], file_error, (says{{"no/1.wav: a WAV file has at least 12 bytes"}}));
   test_files::folder empty;
-  BOOST_CHECK_EXCEPTION(
-      datasets::audio_folder(empty.path.string()), file_error,
-      (says{{"the folder has no folders; expected one for each class, with files that end in .wav"}}));
+  BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty.path.string()), file_error,
+                        (says{{"the folder has no subfolders; expected one per class, with files that end in .wav"}}));
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty / "none"), file_error, (says{{"none: cannot be read"}}));
   // A class without a sound is an error, whatever else is in its folder.
   std::filesystem::create_directories(empty / "up/inner.wav");

@@ -41,7 +41,7 @@ const std::string folder = TOKENIZERS;
 constexpr encode_options replacing{.special = true, .on_invalid = invalid_utf8::replace};
 
 // A document of a model of words, with other fields at its end.
-std::string words(const std::string& fields = "", const std::string& vocab = R"("a":0,"b":1,"[UNK]":2)") {
+std::string model_json(const std::string& fields = "", const std::string& vocab = R"("a":0,"b":1,"[UNK]":2)") {
   return R"({"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{)" + vocab +
          R"(}},"pre_tokenizer":{"type":"WhitespaceSplit"})" + fields + "}";
 }
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_utf8_is_refused_or_replaced) {
 }
 
 BOOST_AUTO_TEST_CASE(a_batch_is_filled_up_and_cut_off) {
-  const auto t = read_tokenizer(words(
+  const auto t = read_tokenizer(model_json(
       R"(,"post_processor":{"type":"BertProcessing","sep":["b",1],"cls":["a",0]},"padding":{"strategy":"BatchLongest","pad_id":2},
          "truncation":{"max_length":5,"strategy":"LongestFirst","stride":0})"));
   const auto made = t.encode_batch(strings{"a", "b b b b b b"});
@@ -164,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_batch_is_filled_up_and_cut_off) {
       t.encode_batch(first, {.max_length = 2, .cut = cut_rule::only_second, .special = false}, second), value_error,
       (says{{"row 0 has 7 tokens too many"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.length = 3}), value_error,
-                        (says{{"text 0 has 8 tokens, and length is 3"}}));
+                        (says{{"text 0 has 8 tokens, but length is 3"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.max_length = 1}), value_error, (says{{"2 special tokens"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {}, strings{"a", "b"}), value_error,
                         (says{{"1 texts and 2 second texts"}}));
@@ -178,42 +178,44 @@ BOOST_AUTO_TEST_CASE(files_that_lie_are_refused_in_one_line) {
   };
   const std::string deep(200000, '[');
   const hostile all[] = {
-      {"", "no JSON"},
-      {"[1,", "no JSON"},
+      {"", "not JSON"},
+      {"[1,", "not JSON"},
       {deep, "nested deeper than"},
       {"[]", "the document is an array; expected an object"},
       {"{}", "`model` is missing"},
       {R"({"model":{"type":"WordLevel"}})", "`model.vocab` is missing; expected an object"},
-      {words("", R"("a":0,"b":0)"), "`model.vocab` has two tokens with the id 0"},
-      {words("", R"("a":0,"a":1)"), "two members `a`"},
-      {words("", R"("a":-1)"), "`model.vocab.a` is -1; expected 0 to 2147483647"},
-      {words("", R"("a":4294967296)"), "`model.vocab.a` is 4294967296"},
-      {words("", R"("a":1e3)"), "`model.vocab.a` is a number; expected an integer"},
-      {words("", "\"a\":99999999999999999999"), "`model.vocab.a`"},
+      {model_json("", R"("a":0,"b":0)"), "`model.vocab` has two tokens with the id 0"},
+      {model_json("", R"("a":0,"a":1)"), "two members `a`"},
+      {model_json("", R"("a":-1)"), "`model.vocab.a` is -1; expected 0 to 2147483647"},
+      {model_json("", R"("a":4294967296)"), "`model.vocab.a` is 4294967296"},
+      {model_json("", R"("a":1e3)"), "`model.vocab.a` is a number; expected an integer"},
+      {model_json("", "\"a\":99999999999999999999"), "`model.vocab.a`"},
       {pairs(R"("a")"), "`model.merges[0]` is `a`; expected two tokens and one space"},
       {pairs(R"("a b","a c")"), "`model.merges[1]` names `c`, which `vocab` does not have"},
       {pairs(R"(["a","b"],["ab","a"])"), "`model.merges[1]` makes `aba`, which `vocab` does not have"},
-      {pairs(R"(["a","b","b"])"), "`model.merges[0]` is no pair"},
-      {pairs("7"), "`model.merges[0]` is no pair"},
+      {pairs(R"(["a","b","b"])"), "`model.merges[0]` is not a pair"},
+      {pairs("7"), "`model.merges[0]` is not a pair"},
       {pairs(R"("a b")", R"(,"continuing_subword_prefix":"#####")"), "shorter than `continuing_subword_prefix`"},
-      {words(R"(,"added_tokens":[{"id":0,"content":"c"}])"), "`added_tokens[0].id` is 0, which is that of `a`"},
-      {words(R"(,"added_tokens":[{"id":7,"content":"a"}])"), "`added_tokens[0].id` is 7, and `model.vocab` has 0"},
-      {words(R"(,"added_tokens":[{"id":7,"content":""}])"), "`added_tokens[0].content` is empty"},
-      {words(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"),
+      {model_json(R"(,"added_tokens":[{"id":0,"content":"c"}])"), "`added_tokens[0].id` is 0, the id of `a`"},
+      {model_json(R"(,"added_tokens":[{"id":7,"content":"a"}])"), "`added_tokens[0].id` is 7, and `model.vocab` has 0"},
+      {model_json(R"(,"added_tokens":[{"id":7,"content":""}])"), "`added_tokens[0].content` is empty"},
+      {model_json(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"),
        "`added_tokens[1].id` is 7, which an earlier"},
-      {words(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":8,"content":"x"}])"), "`added_tokens[1].content` is `x`"},
-      {words(R"(,"post_processor":{"type":"BertProcessing","sep":["x",77],"cls":["a",0]})"),
+      {model_json(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":8,"content":"x"}])"),
+       "`added_tokens[1].content` is `x`"},
+      {model_json(R"(,"post_processor":{"type":"BertProcessing","sep":["x",77],"cls":["a",0]})"),
        "`post_processor.sep[1]` is 77"},
-      {words(R"(,"post_processor":{"type":"BertProcessing","sep":["b",0],"cls":["a",0]})"),
+      {model_json(R"(,"post_processor":{"type":"BertProcessing","sep":["b",0],"cls":["a",0]})"),
        "`post_processor.sep[1]` is 0, which is not the id of `b`"},
-      {words(
+      {model_json(
            R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}],"pair":[],"special_tokens":{}})"),
        "`post_processor.single[0].SpecialToken.id` is `x`"},
-      {words(R"(,"decoder":{"type":"Strip","content":" ","start":99999999,"stop":0})"), "`decoder.start` is 99999999"},
-      {words(R"(,"normalizer":{"type":"Replace","pattern":{"String":""},"content":"x"})"),
+      {model_json(R"(,"decoder":{"type":"Strip","content":" ","start":99999999,"stop":0})"),
+       "`decoder.start` is 99999999"},
+      {model_json(R"(,"normalizer":{"type":"Replace","pattern":{"String":""},"content":"x"})"),
        "`normalizer.pattern.String` is empty"},
-      {words(R"(,"padding":{"strategy":{"Fixed":-1}})"), "`padding.strategy.Fixed` is -1"},
-      {words(R"(,"truncation":{"max_length":0})"), "`truncation.max_length` is 0"},
+      {model_json(R"(,"padding":{"strategy":{"Fixed":-1}})"), "`padding.strategy.Fixed` is -1"},
+      {model_json(R"(,"truncation":{"max_length":0})"), "`truncation.max_length` is 0"},
   };
   for (const auto& h : all) BOOST_TEST_CONTEXT(h.json.substr(0, 120)) {
       try {
@@ -228,7 +230,7 @@ BOOST_AUTO_TEST_CASE(files_that_lie_are_refused_in_one_line) {
     }
   std::string many;
   for (int i = 0; i < 100; ++i) many += std::string(i ? "," : "") + R"({"type":"NFC"})";
-  BOOST_CHECK_EXCEPTION(read_tokenizer(words(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + many + "]}")),
+  BOOST_CHECK_EXCEPTION(read_tokenizer(model_json(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + many + "]}")),
                         file_error, (says{{"`normalizer.normalizers[64]`", "at most 64"}}));
   const test_files::folder dir;
   BOOST_CHECK_EXCEPTION(load_tokenizer(dir / "none.json"), file_error, (says{{"none.json", "cannot be read"}}));
@@ -239,18 +241,18 @@ BOOST_AUTO_TEST_CASE(parts_that_are_missing_here_are_named) {
     BOOST_CHECK_EXCEPTION(read_tokenizer(json), unsupported_error, (says{{what}}));
   };
   unsupported(R"({"model":{"type":"Unigram","vocab":[["a",0.5]]}})", "`model.type` is Unigram");
-  unsupported(words(R"(,"normalizer":{"type":"Precompiled"})"), "`normalizer.type` is `Precompiled`");
-  unsupported(words(R"(,"normalizer":{"type":"Replace","pattern":{"Regex":"a+"},"content":"x"})"),
+  unsupported(model_json(R"(,"normalizer":{"type":"Precompiled"})"), "`normalizer.type` is `Precompiled`");
+  unsupported(model_json(R"(,"normalizer":{"type":"Replace","pattern":{"Regex":"a+"},"content":"x"})"),
               "regular expression `a+`");
-  unsupported(words(R"(,"decoder":{"type":"CTC"})"), "`decoder.type` is `CTC`");
-  unsupported(words(R"(,"version":"2.0")"), "`version` is `2.0`");
+  unsupported(model_json(R"(,"decoder":{"type":"CTC"})"), "`decoder.type` is `CTC`");
+  unsupported(model_json(R"(,"version":"2.0")"), "`version` is `2.0`");
   unsupported(pairs(R"("a b")", R"(,"dropout":0.5)"), "`model.dropout` is 0.5");
 }
 
 BOOST_AUTO_TEST_CASE(a_replacement_that_explodes_is_an_error) {
   const std::string step = R"({"type":"Replace","pattern":{"String":"a"},"content":")" + std::string(4096, 'a') + "\"}";
   const std::string steps = step + "," + step + "," + step;
-  const auto t = read_tokenizer(words(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + steps + "]}"));
+  const auto t = read_tokenizer(model_json(R"(,"normalizer":{"type":"Sequence","normalizers":[)" + steps + "]}"));
   BOOST_CHECK_EXCEPTION(t.encode("a"), value_error, (says{{"a replacement makes more than"}}));
 }
 

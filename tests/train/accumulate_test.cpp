@@ -137,10 +137,9 @@ BOOST_AUTO_TEST_CASE(steps_of_an_update) {
   step(x2, y2);
   BOOST_TEST(distance(weights_of(net), w) == 0);
   // Targets of another rank would be another program.
-  BOOST_TEST(
-      message_of([&] { step(x, matrix<double>(6, 1)); }) ==
-      "training: targets of other types or ranks after 2 of 3 batches of an update; expected the same until it is "
-      "done");
+  BOOST_TEST(message_of([&] { step(x, matrix<double>(6, 1)); }) ==
+             "training: targets changed type or rank after 2 of 3 batches of an update; expected the "
+             "same in all");
   step.rate(0.2);
   step(x, y);
   const numbers of_first = gradient(w, plane{6}), of_second = gradient(w, plane{6, 6});

@@ -22,7 +22,7 @@ using namespace nets_test;
 
 namespace {
 
-using words = std::vector<std::string>;
+using strings = std::vector<std::string>;
 
 constexpr auto two_layers = sequential(sublayer<"fc1">(nn::linear{.in_features = 6, .out_features = 8}), nn::tanh{},
                                        sublayer<"fc2">(nn::linear{.in_features = 8, .out_features = 3}));
@@ -64,8 +64,8 @@ double farthest(const auto& a, const auto& b) {
     max = std::max(max, static_cast<double>(std::abs(a.data()[i] - b.data()[i])));
   return max;
 }
-words names_of(const parameter_store& all) {
-  words names;
+strings names_of(const parameter_store& all) {
+  strings names;
   for (const auto& p : all) names.push_back(p.name());
   return names;
 }
@@ -74,7 +74,8 @@ bool kept(const parameter_store& before, const parameter_store& now, std::string
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 // Adapters with other numbers than 0 compute what a model with their sum as weights computes.
-template <class Model> void computes_the_sum(const Model& from, const words& weights, double tolerance, const auto& x) {
+template <class Model>
+void computes_the_sum(const Model& from, const strings& weights, double tolerance, const auto& x) {
   Model plain(from), adapted(from);
   BOOST_TEST(add_lora(adapted, weights, {.rank = 2, .alpha = 3}) == weights, boost::test_tools::per_element());
   BOOST_TEST(same_bits(adapted(x), plain(x)));
@@ -97,7 +98,7 @@ BOOST_AUTO_TEST_CASE(results_begin_as_they_were_and_the_factors_alone_are_traine
   const auto before = net;
   const auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({5, 1, 6, 6}, 1);
   const auto first = net(x);
-  BOOST_TEST(add_lora(net, {"*.weight"}, {.rank = 3}) == (words{"hidden.weight", "head.weight"}),
+  BOOST_TEST(add_lora(net, {"*.weight"}, {.rank = 3}) == (strings{"hidden.weight", "head.weight"}),
              boost::test_tools::per_element());
   BOOST_TEST(same_bits(net(x), first));
   const auto& all = net.parameters();
@@ -215,13 +216,13 @@ BOOST_AUTO_TEST_CASE(files_of_adapters) {
   add_lora(net, {"fc1.weight"}, {.rank = 2, .alpha = 5});
   set_random(net.parameters(), ".lora_", 4);
   save_lora(net, dir / "a");
-  words names;
+  strings names;
   for (const auto& t : read_safetensors(dir / "a").tensors) names.push_back(t.name);
   std::sort(names.begin(), names.end());
-  BOOST_TEST(names == (words{"fc1.weight.lora_a", "fc1.weight.lora_b", "fc1.weight.lora_scale"}),
+  BOOST_TEST(names == (strings{"fc1.weight.lora_a", "fc1.weight.lora_b", "fc1.weight.lora_scale"}),
              boost::test_tools::per_element());
   const auto begin = other(x);
-  BOOST_TEST(load_lora(other, dir / "a") == words{"fc1.weight"}, boost::test_tools::per_element());
+  BOOST_TEST(load_lora(other, dir / "a") == strings{"fc1.weight"}, boost::test_tools::per_element());
   BOOST_TEST(same_bits(other(x), net(x)));
   BOOST_TEST(!same_bits(other(x), begin));
   BOOST_TEST(!other.parameters().find("fc2.bias")->trainable());
@@ -238,7 +239,7 @@ BOOST_AUTO_TEST_CASE(files_of_adapters) {
   BOOST_TEST(holds(error_of([&] { load_lora(wide, dir / "a"); }),
                    "`fc1.weight` has factors float32[2x6] and float32[8x2], and is float32[9x6] in the model"));
   save(net, dir / "whole");
-  BOOST_TEST(holds(error_of([&] { load_lora(wide, dir / "whole"); }), "is no part of an adapter"));
+  BOOST_TEST(holds(error_of([&] { load_lora(wide, dir / "whole"); }), "is not part of an adapter"));
   const auto with = [&](auto change) {
     auto file = read_safetensors(dir / "a");
     change(file.tensors);
@@ -253,7 +254,7 @@ BOOST_AUTO_TEST_CASE(files_of_adapters) {
   BOOST_TEST(holds(with([](auto& t) {
                      for (auto& e : t) e.name = "fc7" + e.name.substr(3);
                    }),
-                   "`fc7.weight` is no weight that the model reads"));
+                   "`fc7.weight` is not a weight that the model reads"));
   BOOST_TEST(same_bits(wide.parameters(), before.parameters()));
   BOOST_TEST((wide.core().inference().id() == before.core().inference().id()));
 }
@@ -317,25 +318,25 @@ BOOST_AUTO_TEST_CASE(steps_go_on_with_adapters) {
   unfreeze(net, "fc2.bias");
   const auto before = net;
   step(x, y);
-  words moved;
+  strings moved;
   for (const auto& p : before.parameters())
     if (p.role() == state_role::parameter && !kept(before.parameters(), net.parameters(), p.name()))
       moved.push_back(p.name());
   // The gradient of `a` is 0 as long as `b` is.
-  BOOST_TEST(moved == (words{"fc2.bias", "fc1.weight.lora_b"}), boost::test_tools::per_element());
+  BOOST_TEST(moved == (strings{"fc2.bias", "fc1.weight.lora_b"}), boost::test_tools::per_element());
   step(x, y);
   BOOST_TEST(!kept(before.parameters(), net.parameters(), "fc1.weight.lora_a"));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_refused) {
   small net({.seed = 1});
-  const auto refused = [&](const words& p, const lora_options& o = {}) {
+  const auto refused = [&](const strings& p, const lora_options& o = {}) {
     return error_of([&] { add_lora(net, p, o); });
   };
   BOOST_TEST(holds(refused({"fc3.weight"}),
-                   "add_lora: pattern `fc3.weight` fits no weight of two axes or more; there are "
+                   "add_lora: pattern `fc3.weight` matches no weight of two axes or more; there are "
                    "`fc1.weight`, `fc2.weight`"));
-  BOOST_TEST(holds(refused({"*.bias"}), "pattern `*.bias` fits no weight"));
+  BOOST_TEST(holds(refused({"*.bias"}), "pattern `*.bias` matches no weight"));
   BOOST_TEST(holds(refused({"*"}, {.rank = 0}), "`rank` is 0; expected 1 to 65536"));
   BOOST_TEST(holds(refused({"*"}, {.alpha = std::nan("")}), "`alpha` is nan; expected a finite number"));
   BOOST_TEST(net.core().definition().adapters.empty());

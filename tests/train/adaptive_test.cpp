@@ -615,7 +615,7 @@ BOOST_AUTO_TEST_CASE(mistakes) {
   refused(optim::sam{optim::sgd{}, 0}, "sam: `rho` is 0");
   refused(optim::clipped{optim::sgd{}, -1}, "clipped: `value` is -1");
   refused(optim::groups{optim::rprop{}, {{"*.bias", {.weight_decay = 0.1}}}},
-          "groups, `*.bias`: `weight_decay` is given, and the optimizer has none");
+          "groups, `*.bias`: `weight_decay` is set, but the optimizer has none");
   refused(optim::groups{optim::sgd{}, {{"*.bias", {.rate_scale = -2}}}}, "groups, `*.bias`: `rate_scale` is -2");
 }
 

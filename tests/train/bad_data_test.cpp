@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
   BOOST_TEST(message_of([&] {
                for (const auto& b : dataset::batches(files, {.batch = 4, .pad = false})) static_cast<void>(b.size());
              }) == "batches: field 0 is [3x4x4] in sample 8 (" + (dir / "dog/2.ppm") + ") and [3x3x4] in sample 9 (" +
-                       (dir / "dog/3.ppm") + "); {.pad = true} fills up the shorter ones");
+                       (dir / "dog/3.ppm") + "); {.pad = true} pads the shorter ones");
   // A file that is cut is named once.
   test_files::write_raw(dir / "dog/3.ppm", ppm(4, 4, 1).substr(0, 30));
   const std::string cut = message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); });
@@ -340,7 +340,7 @@ BOOST_AUTO_TEST_CASE(a_training_without_any_sample_ends_with_an_error) {
                    "outside 0..2"));
   model<line, input<10, 2>> fixed;
   BOOST_TEST(holds(message_of([&] { predict(fixed, classes{}, {.on_error = sample_failure::skip}); }),
-                   "evaluate: the model takes a fixed number of samples, and `on_error` is to skip some"));
+                   "evaluate: the model has a fixed batch size, so `on_error` cannot skip samples"));
 }
 
 BOOST_AUTO_TEST_CASE(pictures_that_are_wrong_are_left_out) {
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(rows_of_another_number_of_fields_are_left_out) {
   // A table to test on, in which a word was not trained on.
   const auto train = read("a,b,kind\n1,2,x\n2,,y\n3,6,x\n", {.targets = {"kind"}, .missing = missing_rule::mean});
   BOOST_TEST(message_of([&] { read("a,b,kind\n1,2,x\n1,,z\n", {.like = train}); }) ==
-             "t.csv:3: column `kind`: `z` is none of its words; there are `x`, `y`");
+             "t.csv:3: column `kind`: `z` is not one of its words; there are `x`, `y`");
   const auto test = read("a,b,kind\n1,2,x\n1,,z\n1,,y\n", {.like = train, .on_error = sample_failure::skip});
   BOOST_TEST(test.skipped() == 1);
   BOOST_TEST(evaluate(a, test, loss::cross_entropy{}).skipped == 0);
@@ -411,14 +411,14 @@ BOOST_AUTO_TEST_CASE(sounds_whose_headers_lie_are_left_out) {
   };
   BOOST_TEST(train(sample_failure::raise).epochs[0].skipped == 0);
   // Samples, rate of bytes, bytes of a frame.
-  for (const auto& [at, byte, why] : {std::tuple(40, 4, "data: a size of 4 bytes is said"),
-                                      std::tuple(28, 1, "fmt: 16000 bytes a second are expected"),
-                                      std::tuple(32, 4, "fmt: frames of 2 bytes are expected")}) {
+  for (const auto& [at, byte, why] :
+       {std::tuple(40, 4, "data: size is 4, but"), std::tuple(28, 1, "fmt: expected 16000 bytes a second"),
+        std::tuple(32, 4, "fmt: expected frames of 2 bytes")}) {
     std::string lies = whole;
     lies[static_cast<std::size_t>(at)] = static_cast<char>(byte);
     test_files::write_raw(path, lies);
-    const std::string said = message_of([&] { train(sample_failure::raise); });
-    BOOST_TEST(holds(said, "fit: sample 7 of the training data cannot be read: " + path + ": " + why));
+    const std::string message = message_of([&] { train(sample_failure::raise); });
+    BOOST_TEST(holds(message, "fit: sample 7 of the training data cannot be read: " + path + ": " + why));
     BOOST_TEST(train(sample_failure::skip).epochs[0].skipped == 1);
     BOOST_TEST(predict(net, data, {.on_error = sample_failure::skip}).samples.size() == 9U);
   }

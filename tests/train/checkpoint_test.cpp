@@ -133,14 +133,13 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
   interrupted(cut, dir / "cut", 3 * batches + 2);
   train(other, options({}));  // its states are all there
   const auto before = other;
-  for (auto [name, words] :
-       {std::pair("checkpoint", "has 4 epochs and 0 batches already, and training is to have 3 epochs"),
-        std::pair("cut", "has 3 epochs and 2 batches already, and training is to have 3 epochs")}) {
+  for (auto [name, expected] : {std::pair("checkpoint", "has 4 epochs and 0 batches already, but `epochs` is 3"),
+                                std::pair("cut", "has 3 epochs and 2 batches already, but `epochs` is 3")}) {
     auto o = options(dir / name, true);
     o.epochs = 3;
     const auto bytes = test_files::read_raw(dir / name);
     BOOST_TEST(error_of([&] { train(other, o); }) ==
-               "value_error: " + (dir / name) + ": " + words + "; ask for more, or remove the file to begin again");
+               "value_error: " + (dir / name) + ": " + expected + "; increase it, or remove the file to start over");
     BOOST_TEST(same_bits(other.parameters(), before.parameters()));
     BOOST_TEST(test_files::read_raw(dir / name) == bytes);
   }
@@ -188,16 +187,14 @@ BOOST_AUTO_TEST_CASE(other_batches_of_the_same_number_are_refused) {
                 .resume = resume});
   };
   BOOST_TEST(run(101, 51, false).stopped);
-  BOOST_TEST(
-      error_of([&] { run(101, 70, true); }) ==
-      "value_error: " + (dir / "checkpoint") +
-          ": "
-          "was written with batches of 51 from 101 images and training goes on with batches of 70 from 101 images");
-  BOOST_TEST(
-      error_of([&] { run(100, 51, true); }) ==
-      "value_error: " + (dir / "checkpoint") +
-          ": "
-          "was written with batches of 51 from 101 images and training goes on with batches of 51 from 100 images");
+  BOOST_TEST(error_of([&] { run(101, 70, true); }) ==
+             "value_error: " + (dir / "checkpoint") +
+                 ": "
+                 "was written with batches of 51 from 101 images; this training has batches of 70 from 101 images");
+  BOOST_TEST(error_of([&] { run(100, 51, true); }) ==
+             "value_error: " + (dir / "checkpoint") +
+                 ": "
+                 "was written with batches of 51 from 101 images; this training has batches of 51 from 100 images");
   BOOST_TEST(run(101, 51, true).epochs.size() == 3u);
 }
 
@@ -220,10 +217,10 @@ BOOST_AUTO_TEST_CASE(names_of_a_hostile_file_fit_one_line) {
   test_files::folder dir;
   regular_model net({.seed = 1});
   const std::string evil = "a\n\x1b[31m" + std::string(5000, 'x');
-  auto one_line = [&](const std::string& said, const std::string& name) {
-    BOOST_TEST(holds(said, "`a\\n\\x1b[31mxxx"));
-    BOOST_TEST(said.size() < 400u);
-    for (char c : said) BOOST_TEST((static_cast<unsigned char>(c) >= 0x20 && c != 0x7f), name);
+  auto one_line = [&](const std::string& message, const std::string& name) {
+    BOOST_TEST(holds(message, "`a\\n\\x1b[31mxxx"));
+    BOOST_TEST(message.size() < 400u);
+    for (char c : message) BOOST_TEST((static_cast<unsigned char>(c) >= 0x20 && c != 0x7f), name);
   };
   save(net, dir / "weights");
   save_checkpoint(net.parameters(), {}, dir / "checkpoint");
@@ -242,11 +239,11 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   interrupted(source, dir / "good", 7);
   fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});  // its states are all there
   auto before = net;
-  auto refuses = [&](const std::string& name, const std::string& words, fit_options o = options({}, true)) {
+  auto refuses = [&](const std::string& name, const std::string& expected, fit_options o = options({}, true)) {
     o.checkpoint = dir / name;
-    auto said = error_of([&] { train(net, o); });
-    BOOST_TEST(holds(said, dir / name));
-    BOOST_TEST(holds(said, words));
+    auto message = error_of([&] { train(net, o); });
+    BOOST_TEST(holds(message, dir / name));
+    BOOST_TEST(holds(message, expected));
     BOOST_TEST(same_bits(net.parameters(), before.parameters()), name);
   };
   const auto bytes = test_files::read_raw(dir / "good");
@@ -255,33 +252,33 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
     refuses("truncated", "file_error: ");
   }
   auto good = read_safetensors(dir / "good");
-  auto changed = [&](const std::string& name, const char* key, const char* words) {
+  auto changed = [&](const std::string& name, const char* key, const char* expected) {
     auto m = good.metadata;
-    if (words) m[key] = words;
+    if (expected) m[key] = expected;
     else m.erase(key);
     write_safetensors(dir / name, {good.tensors.data(), good.tensors.size()}, m);
   };
   changed("plain", "format", nullptr);
   refuses("plain", "file_error: " + (dir / "plain") +
-                       ": metadata `format` is not `lamina checkpoint 1`, so this is no checkpoint");
+                       ": metadata `format` is not `lamina checkpoint 1`, so this is not a checkpoint");
   changed("lost", "step", nullptr);
-  refuses("lost", "metadata `step` is missing or no number");
+  refuses("lost", "metadata `step` is missing or not a number");
   changed("odd", "batch", "2x");
-  refuses("odd", "metadata `batch` is missing or no number");
+  refuses("odd", "metadata `batch` is missing or not a number");
   changed("negative", "epoch", "-1");
   refuses("negative", "the position is negative");
   changed("endless", "epoch", "99999999999999999999");
-  refuses("endless", "beyond all bounds");
+  refuses("endless", "is negative or too large");
   changed("sizeless", "batch_size", nullptr);
-  refuses("sizeless", "metadata `batch_size` is missing or no number");
+  refuses("sizeless", "metadata `batch_size` is missing or not a number");
   changed("imageless", "images", nullptr);
-  refuses("imageless", "metadata `images` is missing or no number");
+  refuses("imageless", "metadata `images` is missing or not a number");
   changed("astray", "batch", "3");
   refuses("astray", "value_error: " + (dir / "astray") +
-                        ": stands at batch 3 of epoch 2 after 7 batches, which is no place in epochs of 5 batches");
-  refuses("good", "batches of 8 from 36 images and training goes on with batches of 4 from 36 images",
+                        ": is at batch 3 of epoch 2 after 7 batches, which does not fit epochs of 5 batches");
+  refuses("good", "batches of 8 from 36 images; this training has batches of 4 from 36 images",
           {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
-  refuses("good", "was written with seed 3 and training goes on with seed 4",
+  refuses("good", "was written with seed 3; this training has seed 4",
           {.epochs = 4, .batch = 8, .seed = 4, .resume = true});
 
   auto tensors = good.tensors;
@@ -306,8 +303,8 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
       }
     else std::erase_if(tensors, [](const auto& t) { return t.name == "report.epochs"; });
     write_safetensors(dir / "figures", {tensors.data(), tensors.size()}, good.metadata);
-    refuses("figures", there ? "state `report.epochs` is float64[9x7], and float64[2x12] is expected"
-                             : "lacks the figures of its epochs");
+    refuses("figures",
+            there ? "state `report.epochs` is float64[9x7]; expected float64[2x12]" : "has no metrics of its epochs");
   }
 
   for (const std::size_t figure : {0u, 1u, 3u, 4u, 7u, 8u, 9u, 10u, 11u})
@@ -321,7 +318,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
         t.value = table;
       }
       write_safetensors(dir / "odd_figures", {tensors.data(), tensors.size()}, good.metadata);
-      refuses("odd_figures", "state `report.epochs` holds figures of epoch 2 that cannot be");
+      refuses("odd_figures", "state `report.epochs` has metrics of epoch 2 that are invalid");
     }
 
   // Files of earlier versions have seven or nine figures of an epoch.

@@ -73,8 +73,7 @@ BOOST_AUTO_TEST_CASE(the_first_layer_is_named_and_nothing_changed) {
     const auto message = refusal(net, squares(32, 1), by_entropy, {.batch = 16, .shards = shards}, 0.1, &same);
     BOOST_TEST(
         holds(message, "fit: the loss is not finite in epoch 1, batch 1; a smaller learning rate may help (now 0.1)"));
-    BOOST_TEST(
-        holds(message, "; the first result that is not finite is that of exp in sublayer `blast` (exp), float32["));
+    BOOST_TEST(holds(message, "; the first non-finite result is from exp in sublayer `blast` (exp), float32["));
     BOOST_TEST(holds(message, " infinite element"));
     BOOST_TEST(same, shards << " shards");
   }
@@ -98,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_named_where_gradients_are_checked) {
     const auto message =
         refusal(net, squares(32, 1), rooted{}, {.batch = 16, .shards = shards, .check_gradients = true}, 0.1, &same);
     BOOST_TEST(holds(message, "fit: a gradient is not finite in epoch 1, batch 1;"));
-    BOOST_TEST(holds(message, "; the first gradient that is not finite is that of "));
+    BOOST_TEST(holds(message, "; the first non-finite gradient is from "));
     BOOST_TEST(holds(message, " in loss"));
     BOOST_TEST(holds(message, " infinite elements"));
     BOOST_TEST(same, shards << " shards");
@@ -155,7 +154,7 @@ BOOST_AUTO_TEST_CASE(masks_are_not_named) {
   };
   plain_model net({.seed = 1}), other({.seed = 1});
   BOOST_TEST(refusal(net, squares(32, 1), masked{false}, {.batch = 16}) == "");
-  BOOST_TEST(holds(refusal(other, squares(32, 1), masked{true}, {.batch = 16}), "that of log in loss"));
+  BOOST_TEST(holds(refusal(other, squares(32, 1), masked{true}, {.batch = 16}), "is from log in loss"));
 }
 
 BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
@@ -164,7 +163,7 @@ BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
     std::function<std::vector<named_tensor>()> gradients{};
     void began(const training_start& s) {
       gradients = s.gradients;
-      BOOST_TEST(holds(error_of(gradients), "gradients: expected to be called while an observer is told"));
+      BOOST_TEST(holds(error_of(gradients), "gradients: call it from an observer"));
     }
     bool operator()(const training_progress&) {
       for (const auto& [name, g] : gradients()) {
@@ -174,7 +173,7 @@ BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
       }
       return true;
     }
-    void ended(training_report&) { BOOST_TEST(holds(error_of(gradients), "gradients: expected to be called")); }
+    void ended(training_report&) { BOOST_TEST(holds(error_of(gradients), "gradients: call it from an observer")); }
   };
   using wide = model<spread_net, input<"N", 1, 6, 6>, policies<element<double>>>;
   for (std::int64_t shards : {1, 4}) {

@@ -38,7 +38,7 @@ using namespace replicas_test;
 
 namespace {
 
-template <class F> std::string said(F f) {
+template <class F> std::string message(F f) {
   try {
     f();
   } catch (const error& e) { return e.what(); }
@@ -76,9 +76,9 @@ struct sounds {
     auto to = x.writable();
     for (std::size_t k = 0; k < to.size(); ++k)
       to[k] = static_cast<float>((i * 5 + static_cast<std::int64_t>(k)) % 7) / 7;
-    std::vector<std::int64_t> said{1 + i % 2};
-    if (i % 3 == 0) said.push_back(3);
-    return {x, said};
+    std::vector<std::int64_t> message{1 + i % 2};
+    if (i % 3 == 0) message.push_back(3);
+    return {x, message};
   }
 };
 constexpr auto listener =
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_loss_says_what_targets_are_filled_up_with) {
   BOOST_TEST(fitted(by_loss, sentences{}, ignores) == expected);
   BOOST_TEST(same_bits(by_hand.parameters(), by_loss.parameters()));
   // A function says nothing.
-  BOOST_TEST(said([&] {
+  BOOST_TEST(message([&] {
                tagger_model net({.seed = 1});
                const auto first = fitted(net, sentences{}, by_token);
                BOOST_TEST(first != expected);
@@ -182,13 +182,13 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_filled_up_is_said) {
     return std::pair(s.tokens, std::vector<std::uint8_t>(s.classes.begin(), s.classes.end()));
   });
   tagger_model net;
-  BOOST_TEST(said([&] { fitted(net, bytes, loss::cross_entropy{.ignore_index = -100}); }) ==
-             "data set: field 1 is uint8, and shorter samples of it are filled up with -100; expected a number of that "
-             "type, or the field in another one");
-  BOOST_TEST(said([&] { loader l(sentences{}, {.fill = {0, 0.5}}); }) ==
-             "data set: field 1 is int64, and shorter samples of it are filled up with 0.5; expected a number of that "
-             "type, or the field in another one");
-  BOOST_TEST(said([&] { dataset::batches(sentences{}, {.fill = {0, 0, 0}}); }) ==
+  BOOST_TEST(message([&] { fitted(net, bytes, loss::cross_entropy{.ignore_index = -100}); }) ==
+             "data set: field 1 is uint8, but its shorter samples are padded with -100; expected a number of that "
+             "type, or a field of another type");
+  BOOST_TEST(message([&] { loader l(sentences{}, {.fill = {0, 0.5}}); }) ==
+             "data set: field 1 is int64, but its shorter samples are padded with 0.5; expected a number of that "
+             "type, or a field of another type");
+  BOOST_TEST(message([&] { dataset::batches(sentences{}, {.fill = {0, 0, 0}}); }) ==
              "data set: `fill` has 3 numbers, and a sample has 2 fields");
 }
 
@@ -296,28 +296,28 @@ BOOST_AUTO_TEST_CASE(fields_are_bound_by_their_names) {
 BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused) {
   shifted_model net;
   const auto fitted_with = [&](const auto& data) {
-    return said([&] { fit(net, data, loss::mse{}, optim::sgd{}, {.batch = 8}); });
+    return message([&] { fit(net, data, loss::mse{}, optim::sgd{}, {.batch = 8}); });
   };
   const std::string why =
-      "fit: input `offset` of the model is input 1, and the field of that name is field 0 of the training data, which "
-      "has no field `x`; expected a field for the name of each input, or the fields in the order of the inputs: "
-      "`dataset::named` gives names";
+      "fit: input `offset` of the model is input 1, but the field of that name is field 0 of the training "
+      "data, which has no field `x`; name a field for each input with `dataset::named`, or order the fields as "
+      "the inputs";
   BOOST_TEST(fitted_with(sums<partly_named>{}) == why);
   const auto longer = dataset::map(sums<in_order>{},
                                    [](const in_order& s) {
                                      return std::tuple(s.sum, s.offset, std::array<float, 3>{s.x[0], s.x[1], 0});
                                    }) |
                       dataset::named({"sum", "offset", "x"});
-  BOOST_TEST(fitted_with(longer) == "fit: the model takes [Nx2] and field `x` of the training data makes [Nx3]");
-  BOOST_TEST(said([&] { predict(net, sums<partly_named>{}); }).starts_with("evaluate: input `offset` of the model"));
+  BOOST_TEST(fitted_with(longer) == "fit: the model takes [Nx2] and field `x` of the training data gives [Nx3]");
+  BOOST_TEST(message([&] { predict(net, sums<partly_named>{}); }).starts_with("evaluate: input `offset` of the model"));
   BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "offset"})) ==
              "data set: 2 names, and a sample has 3 fields");
   BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "x", "sum"})) == "data set: two fields are named `x`");
-  BOOST_TEST(said([&] { dataset::fields(sums<in_order>{}, {"x", "ofset"}); }) ==
+  BOOST_TEST(message([&] { dataset::fields(sums<in_order>{}, {"x", "ofset"}); }) ==
              "data set: no field is named `ofset`; there are `x`, `offset`, `sum`; did you mean `offset`?");
-  BOOST_TEST(said([&] { dataset::fields(sounds{}, {"x"}); }) ==
+  BOOST_TEST(message([&] { dataset::fields(sounds{}, {"x"}); }) ==
              "data set: no field is named `x`: fields have no names; `dataset::named` gives some");
-  BOOST_TEST(said([&] { dataset::fields(sums<in_order>{}, {"x", "x"}); }) == "data set: field 0 is chosen twice");
+  BOOST_TEST(message([&] { dataset::fields(sums<in_order>{}, {"x", "x"}); }) == "data set: field 0 is chosen twice");
 }
 
 namespace {
@@ -514,8 +514,8 @@ BOOST_AUTO_TEST_CASE(batches_are_of_buckets_and_may_drop_the_last) {
   }
   // A model of a fixed number of samples takes the batches that are left.
   model<plain_net, input<16, 1, 6, 6>> fixed;
-  BOOST_TEST(said([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16, .drop_last = true}); }) == "");
-  BOOST_TEST(said([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16}); }) != "");
+  BOOST_TEST(message([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16, .drop_last = true}); }) == "");
+  BOOST_TEST(message([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16}); }) != "");
 }
 
 namespace {
@@ -525,7 +525,7 @@ BOOST_AUTO_TEST_CASE(changes_that_do_not_fit_are_said) {
   const auto data = squares(20, 1);
   plain_model net;
   const auto with = [&](const auto& change) {
-    return said([&] {
+    return message([&] {
       fit_options o{.batch = 8};
       o.change_batches = change;
       fit(net, data, by_entropy, optim::sgd{}, o);
@@ -535,7 +535,7 @@ BOOST_AUTO_TEST_CASE(changes_that_do_not_fit_are_said) {
              "augment::batch_mixup: field 1 is int64[]; expected a row of float32, or `.classes = n` for classes");
   model<narrow, input<"N", 1, 6, 6>> of_two;
   const auto unchecked = dataset::map(data, [](const auto& sample) { return std::pair(sample.image, sample.label); });
-  BOOST_TEST(said([&] {
+  BOOST_TEST(message([&] {
                fit_options o{.batch = 20};
                o.change_batches = augment::batch_mixup{.classes = 2};
                fit(of_two, unchecked, by_entropy, optim::sgd{}, o);
@@ -543,23 +543,23 @@ BOOST_AUTO_TEST_CASE(changes_that_do_not_fit_are_said) {
   BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .input = 1, .target = 0}) ==
              "augment::batch_cutmix: field 1 is int64[]; expected float32 [channels x height x width]");
   BOOST_TEST(with(augment::batch_cutmix{.classes = 3, .target = 2}) ==
-             "augment::batch_cutmix: `input` is field 0 and `target` field 2 of 2; expected two fields");
+             "augment::batch_cutmix: `input` is field 0 and `target` field 2 of 2; expected two different fields");
   BOOST_TEST(
       with([](sample_batch& b, const augment::position&) { b.set(1, any_tensor(matrix<float>(b.size(), 3))); }) ==
-      "fit: `change_batches` made field 1 of a batch float32[8x3]; expected samples of int64[], as its member "
+      "fit: after `change_batches`, field 1 of a batch is float32[8x3]; expected samples of int64[], as its "
       "`types` says");
   BOOST_TEST(with([](sample_batch& b, const augment::position&) { b.set(1, any_tensor(vector<std::int64_t>(2))); }) ==
-             "sample_batch: field 1 of 8 samples is set to int64[2]; expected one row for each");
+             "sample_batch: field 1 of 8 samples is set to int64[2]; expected one row per sample");
   fit_options o{.batch = 8};
   o.bucket_by = [](std::int64_t i) { return i; };
   o.accumulate = 2;
-  BOOST_TEST(said([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
-             "fit: `bucket_by` with `accumulate` has batches that are not full among those of an update; expected "
-             "`.drop_last = true`, or one of them alone");
+  BOOST_TEST(message([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
+             "fit: `bucket_by` with `accumulate` has partial batches within an update; expected "
+             "`.drop_last = true`, or only one of them");
   o.drop_last = true;
-  BOOST_TEST(said([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
-             "fit: `drop_last` leaves out all 20 samples, which make no batch of 8 in any bucket");
-  BOOST_TEST(said([&] { dataset::length_buckets(sentences{}, 0, 0); }) ==
+  BOOST_TEST(message([&] { fit(net, data, by_entropy, optim::sgd{}, o); }) ==
+             "fit: `drop_last` drops all 20 samples, which fill no batch of 8 in any bucket");
+  BOOST_TEST(message([&] { dataset::length_buckets(sentences{}, 0, 0); }) ==
              "dataset::length_buckets: the width is 0; expected at least 1");
 }
 

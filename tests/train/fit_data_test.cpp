@@ -67,7 +67,7 @@ constexpr auto shifted =
              connect<"x", "line.input">, connect<"line.output", "sum.lhs">, connect<"offset", "sum.rhs">,
              connect<"sum.output", "output">);
 
-template <class F> std::string said(F f) {
+template <class F> std::string message(F f) {
   try {
     f();
   } catch (const error& e) { return e.what(); }
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(a_sample_that_cannot_be_read_ends_training) {
       fit(net, watched{{90}, 80}, squared, optim::sgd{.lr = 0.1}, {.batch = 20, .seed = 5, .read_threads = readers});
     };
     BOOST_CHECK_THROW(train(), sample_error);
-    const std::string why = said(train);
+    const std::string why = message(train);
     const bool named = why == "fit: sample 3 of the training data cannot be read: its file is cut" ||
                        why == "fit: sample 83 of the training data cannot be read: its file is cut";
     BOOST_TEST(named, why);
@@ -274,24 +274,24 @@ BOOST_AUTO_TEST_CASE(samples_that_cannot_be_read_are_left_out_and_counted) {
   for (std::size_t k = 0; k < a.size(); ++k) BOOST_TEST(std::abs(a[k] - b[k]) < 1e-5F);
   // A model that takes a fixed number of samples cannot leave any out.
   model<line, input<10, 3>> fixed;
-  const std::string why = said(
+  const std::string why = message(
       [&] { fit(fixed, watched{{90}, 10}, squared, optim::sgd{}, {.batch = 10, .on_error = sample_failure::skip}); });
-  BOOST_TEST(why.find("the model takes a fixed number of samples") != why.npos, why);
+  BOOST_TEST(why.find("the model has a fixed batch size") != why.npos, why);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said) {
   line_model net({.seed = 1});
   const auto fitted = [&](const auto& data) {
-    return said([&] { fit(net, data, squared, optim::sgd{}, {.batch = 4}); });
+    return message([&] { fit(net, data, squared, optim::sgd{}, {.batch = 4}); });
   };
   const auto data = plane{8};
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return p.x; })) ==
              "fit: samples of the training data have 1 field, and the model has 1 input; expected the inputs in their "
              "order, and then the targets");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::pair(p.y, p.x); })) ==
-             "fit: the model takes [Nx3] and field 0 of the training data makes [N]");
+             "fit: the model takes [Nx3] and field 0 of the training data gives [N]");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::tuple(p.x, p.y, p.y); })) ==
-             "loss: it takes one output and one target, and there are 1 and 2; expected a loss of lists, as "
+             "loss: it takes one output and one target; got 1 output(s) and 2 target(s); expected a loss of lists, as "
              "[](view<const value> outputs, view<const value> targets)");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) -> point {
                if (p.y > 2) throw std::runtime_error("no such reading");

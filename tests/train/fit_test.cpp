@@ -186,8 +186,8 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_stay) {
                          before.parameters().find("head.bias")->value().data(), 12) != 0);
 
   model<plain_net, input<"N", 1, 6, 6>, policies<trainable(false)>> stone;
-  auto said = error_of([&] { fit(stone, squares(40, 1), by_entropy, optim::sgd{}); });
-  BOOST_TEST(holds(said, "fit: no parameter of the model is trainable"));
+  auto message = error_of([&] { fit(stone, squares(40, 1), by_entropy, optim::sgd{}); });
+  BOOST_TEST(holds(message, "fit: no parameter of the model is trainable"));
 }
 
 BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
@@ -199,12 +199,12 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   regular_model net({.seed = 1});
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});  // its states are all there
   auto before = net;
-  auto said = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said ==
+  auto message = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
+  BOOST_TEST(message ==
              "value_error: fit: label 3 of image 17 of the training data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
-  said = error_of([&] { fit(net, data, by_entropy, optim::adam{}, {.batch = 20, .validation = odd}); });
-  BOOST_TEST(said ==
+  message = error_of([&] { fit(net, data, by_entropy, optim::adam{}, {.batch = 20, .validation = odd}); });
+  BOOST_TEST(message ==
              "value_error: fit: label 3 of image 17 of the validation data is outside 0..2; the model has 3 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   BOOST_TEST(error_of([&] { evaluate(net, odd, by_entropy); }) ==
@@ -215,9 +215,9 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   };
   lamina::vector<std::int64_t> thirds(20);
   thirds.writable(17) = 2;
-  said = error_of(
+  message = error_of(
       [&] { fit(net, image_dataset(data.bytes(), thirds, {"a", "b", "c"}), of_two, optim::adam{}, {.batch = 20}); });
-  BOOST_TEST(said ==
+  BOOST_TEST(message ==
              "value_error: fit: sample 17 of the training data: class 2 is outside 0..1; the loss has 2 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   // And the model trains on.
@@ -229,27 +229,27 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_layer) {
   // The size of the images is open, and the plan of the first batch finds that it does not fit.
   model<regular_net, input<"N", 1, "H", "W">> net({.seed = 1});
   image_dataset large(image_dataset::images_type(4, 1, 8, 8), lamina::vector<std::int64_t>(4), {"a", "b", "c"});
-  auto said = error_of([&] { fit(net, large, by_entropy, optim::adam{}, {.batch = 2}); });
-  BOOST_TEST(holds(said, "shape_error: sublayer `head` (linear): linear expects"));
-  BOOST_TEST(holds(said, "features but is given"));
+  auto message = error_of([&] { fit(net, large, by_entropy, optim::adam{}, {.batch = 2}); });
+  BOOST_TEST(holds(message, "shape_error: sublayer `head` (linear): linear expects"));
+  BOOST_TEST(holds(message, "features but is given"));
   // A loss that cannot be had of these outputs.
   auto by_rows = [](const value& output, const value& labels) {
     return value(reduce_mean(pick(reshape(output, {dyn, 1}), labels)));
   };
-  said = error_of([&] { fit(net, squares(8, 1), by_rows, optim::adam{}, {.batch = 4}); });
+  message = error_of([&] { fit(net, squares(8, 1), by_rows, optim::adam{}, {.batch = 4}); });
   BOOST_TEST(
-      holds(said, "shape_error: loss: pick: the index must have the shape of the operand without its last axis"));
+      holds(message, "shape_error: loss: pick: the index must have the shape of the operand without its last axis"));
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   plain_model net({.seed = 1});
-  auto said =
+  auto message =
       error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
   // How many are infinite and how many NaN depends on the order of sums.
   BOOST_TEST(
-      holds(said,
+      holds(message,
             "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now "
-            "1e30); the first result that is not finite is that of matmul in sublayer `head` (linear), "
+            "1e30); the first non-finite result is from matmul in sublayer `head` (linear), "
             "float32[10x3] with "));
 }
 
@@ -297,10 +297,10 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_goes_wrong_later) {
 BOOST_AUTO_TEST_CASE(a_last_update_that_ruins_the_parameters) {
   // One batch: its loss is finite, and what the update makes of the parameters shows in no other.
   auto check = [](auto net, double rate) {
-    auto said = error_of(
+    auto message = error_of(
         [&] { fit(net, squares(10, 1), by_entropy, optim::sgd{.lr = rate, .weight_decay = 1e10}, {.batch = 10}); });
-    BOOST_TEST(holds(said, "value_error: fit: parameter `hidden."));
-    BOOST_TEST(holds(said, "is not finite after the last update of epoch 1; a smaller learning rate may help"));
+    BOOST_TEST(holds(message, "value_error: fit: parameter `hidden."));
+    BOOST_TEST(holds(message, "is not finite after the last update of epoch 1; a smaller learning rate may help"));
   };
   check(plain_model({.seed = 1}), 1e38);
   check(model<plain_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 1}), 1.7e307);
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
     BOOST_TEST(holds(refused(squares(9, 1), o), "value_error: fit: epochs and batch must be positive"));
   image_dataset large(image_dataset::images_type(2, 1, 8, 8), lamina::vector<std::int64_t>(2), {"a"});
   BOOST_TEST(holds(refused(large, {}),
-                   "shape_error: fit: the model takes [Nx1x6x6] and field 0 of the training data makes [Nx1x8x8]"));
+                   "shape_error: fit: the model takes [Nx1x6x6] and field 0 of the training data gives [Nx1x8x8]"));
   BOOST_TEST(holds(refused(squares(9, 1), {.validation = large}), "shape_error: "));
   BOOST_TEST(holds(error_of([&] { evaluate(net, large, by_entropy); }), "shape_error: "));
   BOOST_TEST(holds(error_of([&] { evaluate(net, squares(9, 1), by_entropy, 0); }),

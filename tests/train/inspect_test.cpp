@@ -166,10 +166,11 @@ BOOST_AUTO_TEST_CASE(sheets_show_the_pixels) {
   };
   BOOST_TEST(holds(
       message({.index = 2}),
-      "value_error: picture_sheet: sample 2 of class 0 taken for 0 is not of a data set of 2 pictures and 2 classes"));
+      "value_error: picture_sheet: sample 2 of class 0, predicted as 0, is outside the data set of 2 pictures and "
+      "2 classes"));
   BOOST_TEST(holds(message({.index = -1}), "sample -1"));
   BOOST_TEST(holds(message({.label = 2}), "of class 2"));
-  BOOST_TEST(holds(message({.found = -1}), "taken for -1"));
+  BOOST_TEST(holds(message({.found = -1}), "predicted as -1"));
   BOOST_TEST(holds(message({}, {.columns = 0}), "`columns` is 0"));
   image_dataset::images_type two(1, 2, 1, 1);
   BOOST_TEST(holds(error_of([&] { picture_sheet(image_dataset(two, vector<std::int64_t>{0}, {"a"}), {}); }),
@@ -190,7 +191,7 @@ BOOST_AUTO_TEST_CASE(confusion_is_drawn) {
   BOOST_TEST(holds(s, "x=\"170\" y=\"164\" width=\"44\" height=\"44\" fill=\"#ffffff\""));
   BOOST_TEST(holds(s, ">3</text>"));
   BOOST_TEST(holds(confusion_picture(table), ">2</text>"));
-  BOOST_TEST(holds(error_of([&] { confusion_picture(table, {names, 2}); }), "there are 2 names and 3 classes"));
+  BOOST_TEST(holds(error_of([&] { confusion_picture(table, {names, 2}); }), "there are 2 names for 3 classes"));
   BOOST_TEST(holds(error_of([&] { confusion_picture(metric::confusion_matrix{}); }),
                    "the table has 0 classes; expected 1 to 200"));
   BOOST_TEST(

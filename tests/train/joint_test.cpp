@@ -246,17 +246,17 @@ BOOST_AUTO_TEST_CASE(what_takes_two_gradients_is_refused_where_it_cannot_be) {
   const plane data{24};
   wide_model net({.seed = 1});
   const optim::sam rule{optim::sgd{.lr = 0.1}};
-  const auto said = [](const auto& f) { return message_of(f); };
-  const std::string takes = "takes 2 gradients of each batch; ";
-  BOOST_TEST(said([&] { fit(net, data, squared, rule, {.scaling = loss_scaling{}}); }).find(takes + "`scaling`") !=
+  const auto message = [](const auto& f) { return message_of(f); };
+  const std::string takes = "takes 2 gradients per batch; ";
+  BOOST_TEST(message([&] { fit(net, data, squared, rule, {.scaling = loss_scaling{}}); }).find(takes + "`scaling`") !=
              std::string::npos);
-  BOOST_TEST(said([&] { training(net, squared, rule, {.accumulate = 2}); }).find(takes + "with `accumulate`") !=
+  BOOST_TEST(message([&] { training(net, squared, rule, {.accumulate = 2}); }).find(takes + "`accumulate`") !=
              std::string::npos);
-  BOOST_TEST(
-      said([&] { fit(net, data, squared, optim::averaged{rule}); }) ==
-      "averaged: the optimizer inside takes 2 gradients of each batch, and parameters between them are not to be "
-      "kept; expected `averaged` inside of it");
-  BOOST_TEST(said([&] { fit(net, data, squared, optim::lookahead{optim::maximize{rule}}); }).find("lookahead: ") == 0u);
+  BOOST_TEST(message([&] { fit(net, data, squared, optim::averaged{rule}); }) ==
+             "averaged: the inner optimizer takes 2 gradients per batch, and the parameters between them must not "
+             "be kept; put `averaged` inside it");
+  BOOST_TEST(message([&] { fit(net, data, squared, optim::lookahead{optim::maximize{rule}}); }).find("lookahead: ") ==
+             0u);
   fit(net, data, squared, optim::sam{optim::averaged{optim::sgd{.lr = 0.1}}}, {.batch = 24});
   static_assert(optim::sam<optim::sgd>::gradients_per_batch == 2);
   static_assert(optim::clipped<optim::sam<optim::sgd>>::gradients_per_batch == 2);
@@ -292,28 +292,29 @@ BOOST_AUTO_TEST_CASE(optimizers_of_users) {
     for (std::size_t i = 0; i < w.size(); ++i) w[i] -= 0.1 * (g[i] - mean);
   });
   wide_model net({.seed = 1});
-  const auto said = [&](const auto& o) { return message_of([&] { fit(net, plane{8}, squared, o, {.batch = 8}); }); };
+  const auto message = [&](const auto& o) { return message_of([&] { fit(net, plane{8}, squared, o, {.batch = 8}); }); };
   const std::string why =
-      ": it has to see all gradients together before parameter `line.weight` is updated; an optimizer made of it hands "
-      "its `prepare` on";
-  BOOST_TEST(said(forgetful{optim::sam{optim::sgd{}}}) == "sam" + why);
-  BOOST_TEST(said(forgetful{optim::clipped{.base = optim::sgd{}, .norm = 1, .together = true}}) == "clipped" + why);
+      ": `prepare` did not run before the update of parameter `line.weight`; an optimizer that wraps it must call "
+      "its `prepare`";
+  BOOST_TEST(message(forgetful{optim::sam{optim::sgd{}}}) == "sam" + why);
+  BOOST_TEST(message(forgetful{optim::clipped{.base = optim::sgd{}, .norm = 1, .together = true}}) == "clipped" + why);
 }
 
 BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
   wide_model net({.seed = 1});
-  const auto said = [&](const std::string& pattern) {
+  const auto message = [&](const std::string& pattern) {
     return message_of([&] {
       fit(net, plane{8}, squared, optim::groups{optim::sgd{}, {{"*.bias", {.rate_scale = 2}}, {pattern, {}}}},
           {.batch = 8});
     });
   };
-  BOOST_TEST(said("lime.weight")
-                 .ends_with("groups: pattern `lime.weight` fits no parameter that is updated; there are `line.weight`, "
-                            "`line.bias`; did you "
-                            "mean `line.weight`?"));
-  BOOST_TEST(said("head.*").ends_with("fits no parameter that is updated; there are `line.weight`, `line.bias`"));
-  BOOST_TEST(said("line.*") == "");
+  BOOST_TEST(
+      message("lime.weight")
+          .ends_with("groups: pattern `lime.weight` matches no parameter that is updated; there are `line.weight`, "
+                     "`line.bias`; did you "
+                     "mean `line.weight`?"));
+  BOOST_TEST(message("head.*").ends_with("matches no parameter that is updated; there are `line.weight`, `line.bias`"));
+  BOOST_TEST(message("line.*") == "");
   // The message stands before anything is trained.
   wide_model other({.seed = 1});
   const auto w = weights_of(other);

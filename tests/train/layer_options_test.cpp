@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(attention_that_gives_its_weights, T, element_types
   const auto q = random_tensor<sequences<T>>({16, 3, 4}, 1), m = random_tensor<sequences<T>>({16, 5, 4}, 2);
   auto y = random_tensor<sequences<T>>({16, 3, 4}, 3);
   for (auto& v : y.writable()) v = T(0.3);
-  // The output is to be a constant, and each query to look at the first key.
+  // The output should become a constant, and each query should attend to the first key.
   const auto both = [](view<const value> out, view<const value> wanted) {
     return value(reduce_mean(square(out[0] - wanted[0])) +
                  reduce_mean(square(slice(out[1], {.start = 0, .stop = 1, .axis = 3}) - 1)));

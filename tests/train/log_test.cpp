@@ -287,18 +287,18 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_are_told_before_training) {
   told = 0;
   BOOST_TEST(
       holds(message(csv_log(dir / "log"), true), "the first line is `epoch,loss`; expected `epoch,loss,accuracy,"));
-  BOOST_TEST(holds(message(json_lines(dir / "log"), true), "line 1 is no row of this log"));
+  BOOST_TEST(holds(message(json_lines(dir / "log"), true), "line 1 is not a row of this log"));
   const std::string head =
       "epoch,loss,accuracy,learning_rate,seconds,images_per_second,validation_loss,validation_accuracy,waited,"
       "skipped\n";
   for (const char* line : {"1,2", "x,,,,,,,,,", "1,2,3,4,5,6,7,8,9,10,11", "-1,,,,,,,,,", "nan,,,,,,,,,", "",
                            ",,,,,,,,,", "1e300,,,,,,,,,"}) {
     test_files::write_raw(dir / "log", head + line + "\n");
-    BOOST_TEST(holds(message(csv_log(dir / "log"), true), "line 2 is no row of this log"), line);
+    BOOST_TEST(holds(message(csv_log(dir / "log"), true), "line 2 is not a row of this log"), line);
   }
   for (const char* line : {"[1]", "{}", "{\"epoch\": 1.5}", "{\"epoch\": -3}", "1", "{\"epoch\": \"1\"}", "{"}) {
     test_files::write_raw(dir / "log", std::string(line) + "\n");
-    BOOST_TEST(holds(message(json_lines(dir / "log"), true), "line 1 is no row of this log"), line);
+    BOOST_TEST(holds(message(json_lines(dir / "log"), true), "line 1 is not a row of this log"), line);
   }
   BOOST_TEST(told == 0);
 }

@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(mistakes) {
   refused(loss::cross_entropy{.label_smoothing = 1.5}, {x, y}, "`label_smoothing` is 1.5");
   refused(loss::cross_entropy{}, {x, elements_of(vector<std::int64_t>{2, 0, 4, 3, 1})}, "a label is outside 0..3");
   refused(loss::cross_entropy{}, {x, other}, "cross_entropy");
-  refused(loss::cross_entropy{.ignore_index = 1}, {x, x}, "`ignore_index` is given and the targets are probabilities");
+  refused(loss::cross_entropy{.ignore_index = 1}, {x, x}, "`ignore_index` is set, but the targets are probabilities");
   refused(loss::focal{}, {x, elements_of(vector<std::int64_t>{1, 2})}, "focal");
   refused(loss::huber{.delta = 0}, {x, x}, "huber: `delta` is 0; expected a finite number > 0");
   refused(loss::huber{}, {x, other}, "a loss does not broadcast");

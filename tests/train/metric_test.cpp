@@ -251,12 +251,12 @@ BOOST_AUTO_TEST_CASE(mistakes) {
   refused(metric::confusion_matrix{}, scores, high, "confusion_matrix: label 3 at [3] is outside 0..2 (3 classes)");
   refused(metric::f1{}, scores, low, "f1: label -1 at [3] is outside 0..2 (3 classes)");
   refused(metric::precision{.classes = 4}, scores, labels,
-          "shape_error: precision: outputs are [6x3], and `classes` is 4");
+          "shape_error: precision: outputs are [6x3], but `classes` is 4");
   refused(metric::recall{.classes = 3}, high, labels, "recall: output 3 at [3] is outside 0..2");
   refused(metric::top_k{.k = 0}, scores, labels, "top_k: `k` is 0; expected 1 or more");
   refused(metric::accuracy{}, scores, vector<std::int64_t>{1, 2},
           "outputs must be scores [..., C] and targets classes");
-  refused(metric::accuracy{}, scores, vector<double>{1, 2}, "targets are float64[2]; expected classes");
+  refused(metric::accuracy{}, scores, vector<double>{1, 2}, "targets are float64[2]; expected int64 classes");
   refused(metric::roc_auc{}, vector<double>{1, 2}, vector<std::int64_t>{1, 2},
           "the target at [1] is 2; expected 0 or 1");
   refused(metric::roc_auc{}, vector<double>{1, not_a_number}, vector<std::int64_t>{1, 0},
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(mistakes) {
   metric::f1 three, two;
   three.add(scores, labels);
   two.add(std::vector<double>{0.1, 0.9}, std::vector<std::int64_t>{0, 1});
-  BOOST_TEST(holds(error_of([&] { three.merge(two); }), "f1: this batch has 2 classes, and those before had 3"));
+  BOOST_TEST(holds(error_of([&] { three.merge(two); }), "f1: this batch has 2 classes; earlier batches had 3"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -210,9 +210,9 @@ BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
     return error_of([&] { fit(net, data(), by_entropy, optim::sgd{}, {.batch = 8, .observer = std::move(o)}); });
   };
   BOOST_TEST(message(stop_early{}) ==
-             "value_error: stop_early: `of` is the loss of validation, and `fit` is given no validation data");
+             "value_error: stop_early: `of` is the validation loss, but `fit` has no validation data");
   BOOST_TEST(message(observers({progress_bar(), keep_best{.of = monitored::validation_accuracy}})) ==
-             "value_error: keep_best: `of` is the accuracy of validation, and `fit` is given no validation data");
+             "value_error: keep_best: `of` is the validation accuracy, but `fit` has no validation data");
   BOOST_TEST(message(stop_early{.patience = 0, .of = monitored::loss}) ==
              "value_error: stop_early: `patience` is 0; expected 1 or more");
   BOOST_TEST(message(stop_early{.min_delta = -1, .of = monitored::loss}) ==
@@ -234,7 +234,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
                      fit(other, numbers{}, loss::mse{}, optim::sgd{},
                          {.observer = keep_best{.of = monitored::accuracy}});
                    }),
-                   "`of` is the accuracy, and this training has none"));
+                   "`of` is the accuracy, but this training has none"));
 }
 
 BOOST_AUTO_TEST_CASE(the_best_weights_are_put_back) {
@@ -391,7 +391,7 @@ BOOST_AUTO_TEST_CASE(an_old_checkpoint_stays_where_a_new_one_cannot_be_written) 
                      fit(net, data(), by_entropy, optim::sgd{},
                          {.observer = keep_checkpoints{.folder = dir / "file/in"}});
                    }),
-                   "file_error: " + (dir / "file/in") + ": cannot be made: "));
+                   "file_error: " + (dir / "file/in") + ": cannot be created: "));
 }
 
 BOOST_AUTO_TEST_CASE(observers_are_told_of_begin_and_end) {
@@ -417,8 +417,7 @@ BOOST_AUTO_TEST_CASE(observers_are_told_of_begin_and_end) {
   fit_options o{
       .epochs = 3, .batch = 8, .observer = observers({watcher{&log}}), .checkpoint = dir / "now", .resume = true};
   fit(net, data(), by_entropy, optim::sgd{}, o);
-  const std::string refused =
-      "error: write_checkpoint: expected to be called while an observer is told of the end of an epoch\n";
+  const std::string refused = "error: write_checkpoint: call it from an observer at the end of an epoch\n";
   BOOST_TEST(log == "began 0+0 of 3x5, 0 before\n" + refused + "epoch 1\n" + refused + "ended after 2\n");
   log.clear();
   fit(net, data(), by_entropy, optim::sgd{}, o);

@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(other_numbers_of_operands) {
   wide_model net({.seed = 1});
   BOOST_TEST(message_of([&] {
                fit(net, plane{8}, loss::weighted{loss::mse{}}, optim::sgd{}, {.batch = 8});
-             }).starts_with("loss: it takes three operands, and there are 1 and 1; expected"));
+             }).starts_with("loss: it takes three operands; got 1 output(s) and 1 target(s); expected"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -217,12 +217,12 @@ BOOST_AUTO_TEST_CASE(training_goes_on_from_slots_in_parts) {
         // What needs all slots says so, and changes nothing.
         const auto before = net;
         const std::string refused = error_of([&] { swap_averages(net.parameters()); });
-        if (!holds(refused, "is in another process, as training with `shard_optimizer` leaves it; `gather_slots`"))
+        if (!holds(refused, "is in another process, after training with `shard_optimizer`; `gather_slots`"))
           throw std::runtime_error("swap_averages: " + refused);
         if (!same_where_both(before.parameters(), net.parameters())) throw std::runtime_error("it was changed");
         fit_options single{.epochs = 2, .batch = 16, .shards = 8};
         const std::string alone_refused = error_of([&] { fit(net, data, by_entropy, optimizer, single); });
-        if (!holds(alone_refused, "`gather_slots` brings all slots")) throw std::runtime_error("fit: " + alone_refused);
+        if (!holds(alone_refused, "`gather_slots` copies all slots")) throw std::runtime_error("fit: " + alone_refused);
         const std::string unsaved = error_of([&] { save_checkpoint(net.parameters(), {}, "/dev/null"); });
         if (!holds(unsaved, "is in another process")) throw std::runtime_error("save_checkpoint: " + unsaved);
         gather_slots(net.parameters(), all);
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_in_parts_is_refused) {
   for (auto& t : threads) t.join();
   BOOST_TEST(holds(all.why, "gossip` updates parameter `"));
   BOOST_TEST(holds(all.why,
-                   "by slots of another one, and with `shard_optimizer` those may be in another process; "
+                   "with slots of another one, which `shard_optimizer` may keep in another process; "
                    "expected `.shard_optimizer = false`"));
 }
 

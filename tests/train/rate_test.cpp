@@ -129,13 +129,13 @@ BOOST_AUTO_TEST_CASE(base_and_policy_must_be_given) {
   auto number = n.external("n", {dtype::int64, {}});
   BOOST_TEST(message_of([&] {
                learning_rate(number, {.policy = optim::constant{}});
-             }).find("learning_rate: `base` is to be given, a finite number") != std::string::npos);
+             }).find("learning_rate: `base` is missing; expected a finite number") != std::string::npos);
   BOOST_TEST(message_of([&] {
                learning_rate(number, {.base = 1e39, .policy = optim::constant{}});
              }).find("learning_rate: `base` is 1e39; expected a finite number in float32") != std::string::npos);
   BOOST_TEST(message_of([&] {
                learning_rate(number, {.base = 1});
-             }).find("learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}") !=
+             }).find("learning_rate: `policy` is missing; expected one, as optim::step{.size = 20, .gamma = 0.9}") !=
              std::string::npos);
 }
 
@@ -258,8 +258,8 @@ BOOST_AUTO_TEST_CASE(what_schedules_observed_is_restored) {
 
 BOOST_AUTO_TEST_CASE(mistakes_of_new_ones) {
   const auto refused = [](const auto& f, const std::string& part) {
-    const std::string said = message_of(f);
-    BOOST_TEST(said.find(part) != said.npos, said << " does not say " << part);
+    const std::string message = message_of(f);
+    BOOST_TEST(message.find(part) != message.npos, message << " does not say " << part);
   };
   refused([] { optim::cosine_restarts{.period = 0}(1, 0, 1); },
           "cosine_restarts: `period` is 0; expected a finite number > 0");
@@ -285,9 +285,8 @@ BOOST_AUTO_TEST_CASE(mistakes_of_new_ones) {
                                            {1, 0, 0.5, 0, 0},
                                            {1, 0, 0, 0, 2},
                                            {1, std::nan(""), 0, 0, 1}})
-    refused(restored(optim::plateau(), state), "plateau: a state of a factor of");
-  refused(restored(optim::constant{}, {1}),
-          "schedule: a state of 1 numbers is given to a schedule that observes nothing");
+    refused(restored(optim::plateau(), state), "plateau: a state of factor");
+  refused(restored(optim::constant{}, {1}), "schedule: got a state of 1 numbers; this schedule has no state");
   refused(restored(optim::sequential{.schedules = {optim::plateau(), optim::constant{}}, .milestones = {5}}, {1}),
           "sequential: a state of 1 numbers; expected 5");
 }

@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_fits_a_layer) {
   deep_model net({.seed = 1});
   const auto x = numbers<matrix<float>>({4, 8}, 1);
   training step(net, by_entropy, optim::sgd{}, {.recompute = {.layers = {"a1*", "c?"}}});
-  BOOST_TEST(message_of([&] { step(x, classes(4)); }).starts_with("recompute: pattern `c?` fits no layer"));
+  BOOST_TEST(message_of([&] { step(x, classes(4)); }).starts_with("recompute: pattern `c?` matches no layer"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

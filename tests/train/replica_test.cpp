@@ -142,8 +142,8 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
   BOOST_CHECK_EXCEPTION(fit(other, data, by_entropy, optim::adam{.lr = 0.01}, options), value_error,
                         [](const value_error& e) {
                           return std::string(e.what()).find(
-                                     "written with 8 shards of each batch and training goes on "
-                                     "with 4") != std::string::npos;
+                                     "written with 8 shards per batch; this training "
+                                     "has 4") != std::string::npos;
                         });
   std::filesystem::remove(path);
 }
@@ -183,16 +183,14 @@ BOOST_AUTO_TEST_CASE(numbers_that_do_not_fit_are_refused) {
     } catch (const value_error& e) { return e.what(); }
     return {};
   };
-  BOOST_TEST(message({.shards = 3}) == "fit: `shards` is 3; expected 1, 2, 4, 8 and so on, up to 4096");
-  BOOST_TEST(message({.shards = -1}) == "fit: `shards` is -1; expected 1, 2, 4, 8 and so on, up to 4096");
+  BOOST_TEST(message({.shards = 3}) == "fit: `shards` is 3; expected a power of two up to 4096");
+  BOOST_TEST(message({.shards = -1}) == "fit: `shards` is -1; expected a power of two up to 4096");
   BOOST_TEST(message({.bucket_bytes = -1}) == "fit: `bucket_bytes` is -1; expected 0 or more");
   meeting three(3), four(4);
-  BOOST_TEST(
-      message({.replicas = std::make_shared<thread_replicas>(three, 0)}) ==
-      "fit: 3 replicas cannot share 8 shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
-  BOOST_TEST(
-      message({.shards = 2, .replicas = std::make_shared<thread_replicas>(four, 0)}) ==
-      "fit: 4 replicas cannot share 2 shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
+  BOOST_TEST(message({.replicas = std::make_shared<thread_replicas>(three, 0)}) ==
+             "fit: 3 replicas cannot share 8 shards; expected a power of two, up to the number of shards");
+  BOOST_TEST(message({.shards = 2, .replicas = std::make_shared<thread_replicas>(four, 0)}) ==
+             "fit: 4 replicas cannot share 2 shards; expected a power of two, up to the number of shards");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -193,15 +193,15 @@ BOOST_AUTO_TEST_CASE(steps_that_replicas_cannot_take_are_refused) {
   meeting three(3), one(1);
   BOOST_TEST(message([&] {
                training(net, loss::mse{}, optim::sgd{}, {.replicas = std::make_shared<thread_replicas>(three, 0)});
-             }) == "training: 3 replicas; expected 1, 2, 4, 8 and so on of them");
+             }) == "training: 3 replicas; expected a power of two");
   across_model waits({.seed = 1});
   BOOST_TEST(message([&] {
                training step(waits, loss::cross_entropy{}, optim::sgd{},
                              {.replicas = std::make_shared<thread_replicas>(one, 0)});
                step(tensor<float, extents<dyn, 1, 6, 6>>(4, 1, 6, 6), vector<std::int64_t>(4));
              }) ==
-             "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or one of "
-             "them alone");
+             "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or only "
+             "one of them");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -189,8 +189,7 @@ BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
     return error_of([&] { find_rate(net, squares(20, 1), by_entropy, optim::sgd{}, o); });
   };
   BOOST_TEST(message({.low = 0}) == "value_error: find_rate: `low` is 0; expected a finite number > 0");
-  BOOST_TEST(message({.low = 2, .high = 1}) ==
-             "value_error: find_rate: `low` is 2 and `high` 1; expected a lower and a higher rate");
+  BOOST_TEST(message({.low = 2, .high = 1}) == "value_error: find_rate: `low` is 2 and `high` 1; expected low < high");
   BOOST_TEST(holds(message({.steps = 1}), "find_rate: `steps` is 1 and `batch` 64"));
   BOOST_TEST(holds(message({.smoothing = 1}), "find_rate: `smoothing` is 1"));
   BOOST_TEST(holds(message({.divergence = -1}), "find_rate: `divergence` is -1"));
@@ -232,11 +231,10 @@ BOOST_AUTO_TEST_CASE(logarithms_and_points_that_are_not_finite) {
   BOOST_TEST(holds(s, "d=\"M90 360L235 240L380 120\""));
   BOOST_TEST(holds(s, "d=\"M235 120L235 360\" stroke=\"#b91c1c\""));
   panel.curves[0].x[1] = 0;
-  BOOST_TEST(
-      holds(error_of([&] { draw_chart("t", "", {&panel, 1}); }), "value_error: chart: curve `c` has a number at 0"));
+  BOOST_TEST(holds(error_of([&] { draw_chart("t", "", {&panel, 1}); }), "value_error: chart: curve `c` has x = 0"));
   panel.curves[0].x.pop_back();
   BOOST_TEST(holds(error_of([&] { draw_chart("t", "", {&panel, 1}); }),
-                   "value_error: chart: curve `c` has 4 places and 5 numbers"));
+                   "value_error: chart: curve `c` has 4 x values and 5 y values"));
   const chart_panel empty{.curves = {{"c", {}, {}}}};
   BOOST_TEST(draw_chart("t", "", {&empty, 1}).ends_with("</svg>\n"));
   const chart_panel same{.curves = {{"c", {3}, {7}}, {"d", {3}, {7}}}};

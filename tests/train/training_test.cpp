@@ -131,14 +131,14 @@ BOOST_AUTO_TEST_CASE(metrics_of_several_outputs) {
   BOOST_TEST(found[3].name == "1.largest");
   const any_tensor scores = results[1];
   BOOST_TEST(found[3].value == metric::numbers(scores)[0]);
-  const auto said = [&](const auto& m) { return message_of([&] { evaluate(net, data, m); }); };
-  BOOST_TEST(said(metric::of("sort", 1, metric::accuracy{})) ==
+  const auto message = [&](const auto& m) { return message_of([&] { evaluate(net, data, m); }); };
+  BOOST_TEST(message(metric::of("sort", 1, metric::accuracy{})) ==
              "sort.accuracy: the net has no output `sort`; it has `place`, `kind`");
-  BOOST_TEST(said(metric::of(2, 1, metric::accuracy{})) ==
+  BOOST_TEST(message(metric::of(2, 1, metric::accuracy{})) ==
              "2.accuracy: the net has no output 2; it has `place`, `kind`");
-  BOOST_TEST(said(metric::of(-1, 1, metric::accuracy{})) ==
+  BOOST_TEST(message(metric::of(-1, 1, metric::accuracy{})) ==
              "-1.accuracy: the net has no output -1; it has `place`, `kind`");
-  BOOST_TEST(said(metric::of(1, 2, metric::accuracy{})) == "1.accuracy: samples have no target 2; expected 0 to 1");
+  BOOST_TEST(message(metric::of(1, 2, metric::accuracy{})) == "1.accuracy: samples have no target 2; expected 0 to 1");
   auto a = metric::of(1, 1, metric::accuracy{}), b = a;
   a.add(results[1], kind), b.add(results[1], kind);
   a.merge(b);
@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
   BOOST_TEST(std::abs(found(2, 0) - 3) < 0.01);
   BOOST_TEST(std::abs(found(0, 0) - 1) > 0.01);
   BOOST_TEST(message_of([&] { weighted(x, y); }) ==
-             "loss: it takes three operands, and there are 1 and 1; expected a loss of lists, as [](view<const value> "
-             "outputs, view<const value> targets)");
+             "loss: it takes three operands; got 1 output(s) and 1 target(s); expected a loss of lists, as "
+             "[](view<const value> outputs, view<const value> targets)");
 }
 
 BOOST_AUTO_TEST_CASE(the_rate_may_change) {
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(a_label_outside_the_classes_changes_nothing) {
   std::vector<float> before(6);
   std::memcpy(before.data(), net.parameters().find("0.weight")->value().data(), 24);
   BOOST_TEST(message_of([&] { step(x, bad); }) ==
-             "loss: cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 of them)");
+             "loss: cross_entropy: a label is outside 0..2 (3 classes): 3 of sample 1 (1 in total)");
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) == 0);
   step(x, good);
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) != 0);
@@ -280,19 +280,19 @@ BOOST_AUTO_TEST_CASE(a_loss_of_ones_own) {
 // A run writes the loss into one number: other results are refused when the program is made.
 BOOST_AUTO_TEST_CASE(a_loss_that_is_no_number_is_refused) {
   const matrix<float> x{{1, 0}, {0, 1}, {1, 1}}, y(3, 1);
-  auto said = [&](auto loss) {
+  auto message = [&](auto loss) {
     model<line, input<"N", 2>> net({.seed = 1});
     training step(net, loss, optim::sgd{.lr = 0.1});
     return message_of([&] { step(x, y); });
   };
-  const std::string rule = "loss: it must give one number, float32[], and gives ";
-  BOOST_TEST(said([](const value& a, const value& b) { return value(a - b); }) ==
+  const std::string rule = "loss: expected one number, float32[]; got ";
+  BOOST_TEST(message([](const value& a, const value& b) { return value(a - b); }) ==
              rule + "float32[?x?]; average it, as in reduce_mean(x)");
-  BOOST_TEST(said([](const value& a, const value&) { return value(cast<double>(reduce_sum(a))); }) ==
+  BOOST_TEST(message([](const value& a, const value&) { return value(cast<double>(reduce_sum(a))); }) ==
              rule + "float64[]");
-  BOOST_TEST(said([](const value& a, const value&) { return value(reduce_sum(a) > 0); }) == rule + "bool[]");
-  BOOST_TEST(said([](const value&, const value&) { return value(); }) == rule + "an empty value");
-  BOOST_TEST(said([](const value& a, const value& b) { return value(reduce_sum(a - b)); }) == "");
+  BOOST_TEST(message([](const value& a, const value&) { return value(reduce_sum(a) > 0); }) == rule + "bool[]");
+  BOOST_TEST(message([](const value&, const value&) { return value(); }) == rule + "an empty value");
+  BOOST_TEST(message([](const value& a, const value& b) { return value(reduce_sum(a - b)); }) == "");
 }
 
 // Targets that would broadcast: what they have to be is compared when the program is made and when its extents are known.
@@ -302,12 +302,12 @@ BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
   auto refused = [&](const auto& loss, const std::string& name) {
     auto net = before;
     training step(net, loss, optim::sgd{.lr = 0.1});
-    const std::string rule = "results and targets must have one shape; a loss does not broadcast: ";
+    const std::string rule = "results and targets must have the same shape; a loss does not broadcast: ";
     BOOST_TEST(
         message_of([&] { step(x, vector<float>{1, 2, 3}); }) ==
         "loss: " + name +
-            ": results and targets must have one shape; a loss does not broadcast; `squeeze` takes the last axis of "
-            "the results away: [Nx1] [?]");
+            ": results and targets must have the same shape; a loss does not broadcast; `squeeze` removes the last "
+            "axis of the results: [Nx1] [?]");
     BOOST_TEST(message_of([&] { step(x, scalar<float>(1)); }) == "loss: " + name + ": " + rule + "[Nx1] []");
     BOOST_TEST(message_of([&] { step(x, matrix<float>(3, 3)); }) == "loss: same_shape: " + rule + "[3x1] [3x3]");
     BOOST_TEST(message_of([&] { step(x, matrix<float>(1, 1)); }) == "loss: same_shape: " + rule + "[3x1] [1x1]");
@@ -324,8 +324,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
   model<line, input<"N", 2>> net({.seed = 1});
   model<line, input<"N", 2>, policies<element<double>>> wide({.seed = 1});
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
-  auto refused = [&](const auto& optimizer, const std::string& words) {
-    BOOST_TEST(message_of([&] { training(net, loss::mse{}, optimizer); }) == words);
+  auto refused = [&](const auto& optimizer, const std::string& expected) {
+    BOOST_TEST(message_of([&] { training(net, loss::mse{}, optimizer); }) == expected);
   };
   refused(optim::sgd{.lr = nan}, "training: `lr` is nan; expected a finite number >= 0");
   refused(optim::adam{.lr = -1}, "training: `lr` is -1; expected a finite number >= 0");
@@ -341,9 +341,9 @@ BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
   refused(optim::momentum_sgd{.momentum = infinite}, "momentum_sgd: `momentum` is inf; expected a finite number >= 0");
   BOOST_TEST(message_of([&] { training(wide, loss::mse{}, optim::sgd{.lr = 1e300}); }) == "");
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
-  for (const auto& [rate, words] : {std::pair(nan, "nan"), std::pair(-0.5, "-0.5"), std::pair(infinite, "inf")})
+  for (const auto& [rate, expected] : {std::pair(nan, "nan"), std::pair(-0.5, "-0.5"), std::pair(infinite, "inf")})
     BOOST_TEST(message_of([&] { step.rate(rate); }) ==
-               "training: `lr` is " + std::string(words) + "; expected a finite number >= 0");
+               "training: `lr` is " + std::string(expected) + "; expected a finite number >= 0");
   BOOST_TEST(step.rate() == 0.1);
 }
 

@@ -23,7 +23,7 @@ using namespace nets_test;
 
 namespace {
 
-using words = std::vector<std::string>;
+using strings = std::vector<std::string>;
 using batch = tensor<float, extents<dyn, 1, 6, 6>>;
 
 bool kept(const parameter_store& before, const parameter_store& now, std::string_view name) {
@@ -31,8 +31,8 @@ bool kept(const parameter_store& before, const parameter_store& now, std::string
   return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 // The names of the parameters whose bits are others.
-words changed(const parameter_store& before, const parameter_store& now) {
-  words all;
+strings changed(const parameter_store& before, const parameter_store& now) {
+  strings all;
   for (const auto& p : before)
     if (p.role() == state_role::parameter && !kept(before, now, p.name())) all.push_back(p.name());
   return all;
@@ -45,17 +45,17 @@ BOOST_AUTO_TEST_SUITE(freezing)
 
 BOOST_AUTO_TEST_CASE(frozen_parameters_keep_their_bits_in_fit) {
   regular_model net({.seed = 1});
-  BOOST_TEST(freeze(net, "conv.*", "*.bias") == (words{"conv.weight", "conv.bias", "norm.bias", "head.bias"}),
+  BOOST_TEST(freeze(net, "conv.*", "*.bias") == (strings{"conv.weight", "conv.bias", "norm.bias", "head.bias"}),
              boost::test_tools::per_element());
   const auto before = net;
   // Decay is no reason to change them.
   for (std::int64_t shards : {1, 2}) {
     regular_model now(before);
     fit(now, squares(40, 1), by_entropy, optim::adamw{.lr = 0.01, .weight_decay = 0.1}, {.batch = 8, .shards = shards});
-    BOOST_TEST(changed(before.parameters(), now.parameters()) == (words{"norm.weight", "head.weight"}),
+    BOOST_TEST(changed(before.parameters(), now.parameters()) == (strings{"norm.weight", "head.weight"}),
                boost::test_tools::per_element());
     BOOST_TEST(!kept(before.parameters(), now.parameters(), "norm.running_mean"));
-    words slots;
+    strings slots;
     for (const auto& p : now.parameters())
       if (p.role() == state_role::optimizer) slots.push_back(p.name());
     BOOST_TEST(std::none_of(slots.begin(), slots.end(), [](const auto& n) { return n.find("conv.") != n.npos; }));
@@ -74,13 +74,13 @@ BOOST_AUTO_TEST_CASE(steps_notice_what_is_frozen_between_them) {
     step(x, y);
     return changed(before.parameters(), net.parameters());
   };
-  const words all{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}, head{"head.weight", "head.bias"};
+  const strings all{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}, head{"head.weight", "head.bias"};
   BOOST_TEST(moved() == all, boost::test_tools::per_element());
   freeze(net, "hidden.*");
   BOOST_TEST(moved() == head, boost::test_tools::per_element());
   BOOST_TEST(moved() == head, boost::test_tools::per_element());
   unfreeze(net, "hidden.b*");
-  BOOST_TEST(moved() == (words{"hidden.bias", "head.weight", "head.bias"}), boost::test_tools::per_element());
+  BOOST_TEST(moved() == (strings{"hidden.bias", "head.weight", "head.bias"}), boost::test_tools::per_element());
   unfreeze(net, "*");
   BOOST_TEST(moved() == all, boost::test_tools::per_element());
   freeze(net, "*");
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(nets_from_files) {
   freeze(core, "hidden.weight");
   const parameter_store before = core.parameters();
   fit(core, squares(40, 1), by_entropy, optim::adam{.lr = 0.01}, {.batch = 8});
-  BOOST_TEST(changed(before, core.parameters()) == (words{"hidden.bias", "head.weight", "head.bias"}),
+  BOOST_TEST(changed(before, core.parameters()) == (strings{"hidden.bias", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
   // The file says so, too.
   save_net(dir / "tuned", core.inference(), core.parameters());
@@ -107,12 +107,13 @@ BOOST_AUTO_TEST_CASE(nets_from_files) {
 
 BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
   regular_model net({.seed = 1});
-  const auto said = error_of([&] { freeze(net, "head.*", "cnv.weight"); });
-  BOOST_TEST(holds(said, "value_error: freeze: pattern `cnv.weight` fits no parameter; there are `conv.weight`"));
-  BOOST_TEST(holds(said, "did you mean `conv.weight`"));
+  const auto message = error_of([&] { freeze(net, "head.*", "cnv.weight"); });
+  BOOST_TEST(holds(message, "value_error: freeze: pattern `cnv.weight` matches no parameter; there are `conv.weight`"));
+  BOOST_TEST(holds(message, "did you mean `conv.weight`"));
   BOOST_TEST(net.parameters().find("head.weight")->trainable());
   // Statistics are no parameters.
-  BOOST_TEST(holds(error_of([&] { unfreeze(net, "*.running_mean"); }), "unfreeze: pattern `*.running_mean` fits no"));
+  BOOST_TEST(
+      holds(error_of([&] { unfreeze(net, "*.running_mean"); }), "unfreeze: pattern `*.running_mean` matches no"));
   BOOST_TEST(!net.parameters().find("norm.running_mean")->trainable());
 }
 
@@ -129,8 +130,8 @@ saved_net in_file(const plain_model& net, const test_files::folder& dir) {
   save_net(dir / "net", net);
   return load_net(dir / "net");
 }
-words states_of(const saved_net& net) {
-  words all;
+strings states_of(const saved_net& net) {
+  strings all;
   for (const auto& p : net.states) all.push_back(p.name());
   return all;
 }
@@ -148,7 +149,7 @@ BOOST_AUTO_TEST_CASE(features_are_what_the_head_took) {
   load(before, dir / "weights", {.allow_unexpected = true});
   const auto x = random_tensor<batch>({5, 1, 6, 6}, 1);
   const saved_net cut = without_head(in_file(net, dir), "head.*");
-  BOOST_TEST(states_of(cut) == (words{"hidden.weight", "hidden.bias"}), boost::test_tools::per_element());
+  BOOST_TEST(states_of(cut) == (strings{"hidden.weight", "hidden.bias"}), boost::test_tools::per_element());
   BOOST_TEST((cut.outputs()[0].type.dims == shape{"N", 16}));
   const matrix<float> features = result(cut, x);
   BOOST_TEST(same_bits(features, before(x)));
@@ -160,7 +161,7 @@ BOOST_AUTO_TEST_CASE(another_head_is_trained) {
   const saved_net old = in_file(net, dir);
   const auto x = random_tensor<batch>({5, 1, 6, 6}, 1);
   const saved_net made = with_head(old, "head.*", nn::linear{.in_features = 16, .out_features = 5}, {.seed = 3});
-  BOOST_TEST(states_of(made) == (words{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}),
+  BOOST_TEST(states_of(made) == (strings{"hidden.weight", "hidden.bias", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
   BOOST_TEST(made.outputs()[0].name == old.outputs()[0].name);
   // By hand: features w^T + b.
@@ -185,7 +186,7 @@ BOOST_AUTO_TEST_CASE(another_head_is_trained) {
   freeze(core, "hidden.*");
   const auto report = fit(core, squares(120, 1), by_entropy, optim::adam{.lr = 0.02}, {.epochs = 30, .batch = 12});
   BOOST_TEST(report.epochs.back().loss < 0.5 * report.epochs.front().loss);
-  BOOST_TEST(changed(made.states, core.parameters()) == (words{"head.weight", "head.bias"}),
+  BOOST_TEST(changed(made.states, core.parameters()) == (strings{"head.weight", "head.bias"}),
              boost::test_tools::per_element());
   // The net that it was made of has memory of its own.
   BOOST_TEST(same_bits(old.states, net.parameters()));
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(heads_of_several_layers) {
   test_files::folder dir;
   const saved_net old = in_file(plain_model({.seed = 1}), dir);
   const saved_net made = with_head(old, "hid*", two_layers, {.name = "net"});
-  BOOST_TEST(states_of(made) == (words{"net.0.weight", "net.0.bias", "net.3.weight", "net.3.bias"}),
+  BOOST_TEST(states_of(made) == (strings{"net.0.weight", "net.0.bias", "net.3.weight", "net.3.bias"}),
              boost::test_tools::per_element());
   BOOST_TEST((made.outputs()[0].type.dims == shape{"N", 2}));
 }
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_head) {
   const saved_net net = in_file(plain_model({.seed = 1}), dir);
   const nn::linear five{.in_features = 16, .out_features = 5};
   BOOST_TEST(holds(error_of([&] { with_head(net, "heat.*", five); }),
-                   "head: pattern `heat.*` fits no state that the net reads; there are `hidden.weight`"));
+                   "head: pattern `heat.*` matches no state that the net reads; there are `hidden.weight`"));
   BOOST_TEST(holds(error_of([&] { with_head(net, "head.*", nn::linear{.in_features = 17, .out_features = 5}); }),
                    "shape_error: sublayer `head` (linear): linear expects 17 input features but is given 16"));
   BOOST_TEST(holds(error_of([&] { with_head(net, "head.*", five, {.name = "hidden"}); }),

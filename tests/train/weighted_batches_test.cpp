@@ -362,9 +362,9 @@ BOOST_AUTO_TEST_CASE(mistakes) {
   class_model net({.seed = 1});
   BOOST_TEST(message_of([&] {
                fit(net, points{6}, wrong{}, optim::sgd{});
-             }).find("loss: its weight must be one number, float64[], and is float64[") == 0u);
+             }).find("loss: expected a weight of one number, float64[]; got float64[") == 0u);
   BOOST_TEST(message_of([&] { fit(net, points{6}, wrong{dtype::float32}, optim::sgd{}); }) ==
-             "loss: its weight must be one number, float64[], and is float32[]");
+             "loss: expected a weight of one number, float64[]; got float32[]");
   // A class that is left out may be any number; others are still refused.
   const auto data = squares(9, 1);
   plain_model small({.seed = 1});

@@ -13,8 +13,8 @@ std::terminate_handler otherwise = nullptr;
   try {
     if (std::current_exception()) throw;
   } catch (const std::bad_alloc&) {
-    constexpr std::string_view said = "error: out of memory\n";
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, said.data(), said.size());
+    constexpr std::string_view message = "error: out of memory\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
     ::_exit(2);
   } catch (...) {}
   if (otherwise) otherwise();

@@ -41,14 +41,14 @@ any_tensor made_up(const tensor_type& type) {
 std::vector<any_tensor> inputs_for(const bench_arguments& o, const program& p) {
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())
-      throw unsupported_error(words(o.model, ": input `", printable(n.name), "` is ", n.results[0],
-                                    ", and the numbers that are made up are tensors"));
+      throw unsupported_error(text_of(o.model, ": input `", printable(n.name), "` is ", n.results[0],
+                                      ", but generated inputs are tensors"));
   auto inputs = inputs_of(o.model, p, o.inputs);
   auto shapes = o.shapes;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i] || inputs[i].shape().rank == 0) continue;
     std::string option = p.at(p.inputs()[i]).name;
-    for (int k = 0; k < inputs[i].shape().rank; ++k) option += words(k ? "x" : "=", inputs[i].shape()[k]);
+    for (int k = 0; k < inputs[i].shape().rank; ++k) option += text_of(k ? "x" : "=", inputs[i].shape()[k]);
     shapes.push_back(std::move(option));
   }
   const auto extents = extents_of(o.model, p, shapes);
@@ -68,7 +68,7 @@ std::size_t resident_bytes() {
 }
 
 // Prints the time of each operation, from as many separate runs; segments of a net follow one another.
-void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o, json& told) {
+void print_operations(const std::vector<timed_plan>& times, const bench_arguments& o, json& report) {
   std::vector<plan_line> lines;
   std::vector<std::int64_t> spent;
   std::int64_t copies = 0;
@@ -87,21 +87,22 @@ void print_operations(const std::vector<timed_plan>& times, const bench_argument
       operations.push_back(json_of(lines[i]));
       operations.back()["ns"] = std::llround(mean(i));
     }
-    told["operations"] = std::move(operations);
-    told["rest_ns"] = std::llround(mean(lines.size()));
+    report["operations"] = std::move(operations);
+    report["rest_ns"] = std::llround(mean(lines.size()));
     return;
   }
   std::vector<std::vector<std::string>> table{{"operation", "where", "result", "ns", "%", "flops", "bytes"}};
   const auto share = [&](std::size_t i) {
-    return words(all ? static_cast<std::int64_t>(100.0 * static_cast<double>(spent[i]) / static_cast<double>(all) + 0.5)
-                     : 0);
+    return text_of(
+        all ? static_cast<std::int64_t>(100.0 * static_cast<double>(spent[i]) / static_cast<double>(all) + 0.5) : 0);
   };
   for (std::size_t i = 0; i < lines.size(); ++i)
-    table.push_back({lines[i].what, lines[i].where, words(lines[i].result), words(static_cast<std::int64_t>(mean(i))),
-                     share(i), counted(lines[i].flops), counted(static_cast<double>(lines[i].bytes))});
+    table.push_back({lines[i].what, lines[i].where, text_of(lines[i].result),
+                     text_of(static_cast<std::int64_t>(mean(i))), share(i), counted(lines[i].flops),
+                     counted(static_cast<double>(lines[i].bytes))});
   if (spent.back())
     table.push_back(
-        {"copies", "", "", words(static_cast<std::int64_t>(mean(lines.size()))), share(lines.size()), "", ""});
+        {"copies", "", "", text_of(static_cast<std::int64_t>(mean(lines.size()))), share(lines.size()), "", ""});
   std::printf("\n");
   print_table(table, 3);
 }
@@ -149,17 +150,17 @@ void bench(const bench_arguments& o) {
   std::size_t arena = 0;
   for (const auto& plan : runs.plans(extents)) arena += plan->arena_bytes();
   const std::string set(name_of(target_isa()));
-  json told{{"isa", set},
-            {"threads", o.threads},
-            {"repeat", o.repeat},
-            {"first_ns", std::chrono::nanoseconds(first).count()},
-            {"min_ns", std::llround(times[0])},
-            {"median_ns", std::llround(median)},
-            {"bytes_arena", arena},
-            {"bytes_weights", weights},
-            {"bytes_resident", after - std::min(before, after)}};
+  json report{{"isa", set},
+              {"threads", o.threads},
+              {"repeat", o.repeat},
+              {"first_ns", std::chrono::nanoseconds(first).count()},
+              {"min_ns", std::llround(times[0])},
+              {"median_ns", std::llround(median)},
+              {"bytes_arena", arena},
+              {"bytes_weights", weights},
+              {"bytes_resident", after - std::min(before, after)}};
   if (!o.json)
-    for (const auto& [name, value] : told.items())
+    for (const auto& [name, value] : report.items())
       std::printf("%-14s %s\n", name.c_str(), value.is_string() ? set.c_str() : value.dump().c_str());
   if (o.per_operation) {
     std::vector<timed_plan> spent;
@@ -167,9 +168,9 @@ void bench(const bench_arguments& o) {
       signals::check();
       runs.run_timed(in, out, spent);
     }
-    print_operations(spent, o, told);
+    print_operations(spent, o, report);
   }
-  if (o.json) print_line(told);
+  if (o.json) print_line(report);
 }
 
 }  // namespace tool

@@ -31,7 +31,7 @@ entry_option entry_of(const std::string& model, const program& p, const std::str
   const auto equals = option.find('=');
   if (equals == option.npos)
     throw value_error(
-        words(model, ": `", printable(option), "` is no entry; expected NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
+        text_of(model, ": `", printable(option), "` is not an entry; expected NAME=SHAPE, as in lenet_of_8=8x1x28x28"));
   std::vector<std::string> shapes;
   for (std::size_t at = equals + 1; at <= option.size();) {
     const auto end = std::min(option.find(',', at), option.size());
@@ -39,9 +39,10 @@ entry_option entry_of(const std::string& model, const program& p, const std::str
     at = end + 1;
   }
   if (const auto inputs = p.inputs().size(); shapes.size() != inputs && !(inputs == 0 && shapes[0].empty()))
-    throw value_error(words(model, ": entry `", printable(option), "`: the net has ", inputs,
-                            inputs == 1 ? " input" : " inputs", ", and the entry ", shapes.size(),
-                            shapes.size() == 1 ? " shape" : " shapes", "; expected one for each, separated by commas"));
+    throw value_error(text_of(model, ": entry `", printable(option), "`: the net has ", inputs,
+                              inputs == 1 ? " input" : " inputs", ", and the entry ", shapes.size(),
+                              shapes.size() == 1 ? " shape" : " shapes",
+                              "; expected one for each, separated by commas"));
   for (std::size_t i = 0; i < p.inputs().size(); ++i) shapes[i] = p.at(p.inputs()[i]).name + "=" + shapes[i];
   if (p.inputs().empty()) shapes.clear();
   return {option.substr(0, equals), shapes};

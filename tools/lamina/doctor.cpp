@@ -115,7 +115,7 @@ json report(const machine& m, const std::vector<std::string>& kernels, const std
   json tests = json::array();
   for (const auto& r : results) tests.push_back({{"isa", r.set}, {"ok", r.good()}, {"error", r.error}});
   return {{"version", LAMINA_VERSION},
-          {"clang", words(__clang_major__, ".", __clang_minor__)},
+          {"clang", text_of(__clang_major__, ".", __clang_minor__)},
           {"cli11", CLI11_VERSION},
           {"instruction_sets", m.sets},
           {"isa", name_of(target_isa())},
@@ -132,12 +132,12 @@ void print(const machine& m, const std::vector<std::string>& kernels, const std:
   std::printf("instruction sets:");
   for (const auto& set : m.sets) std::printf(" %s", set.c_str());
   std::printf("\nin use: %s\ncores: %d\n", std::string(name_of(target_isa())).c_str(), available_cores());
-  std::printf("memory: %.0f MiB, of which %.0f MiB are free\n", m.memory, m.free);
+  std::printf("memory: %.0f MiB, %.0f MiB free\n", m.memory, m.free);
   std::printf("kernels of a small net:\n");
   for (const auto& k : kernels) std::printf("  %s\n", k.c_str());
   std::printf("self-test:");
   for (const auto& r : results)
-    std::printf(" %s %s (%s)", r.set.c_str(), r.good() ? "ok" : "WRONG", words(r.error).c_str());
+    std::printf(" %s %s (%s)", r.set.c_str(), r.good() ? "ok" : "WRONG", text_of(r.error).c_str());
   std::printf("\n");
 }
 

@@ -34,7 +34,7 @@ void run_dot(const std::string& from, const std::string& to) {
   const int failed = ::posix_spawnp(&child, "dot", nullptr, nullptr, arguments, environ);
   if (failed == ENOENT)
     throw unsupported_error(to +
-                            ": an SVG takes the program `dot` of Graphviz, which is not installed; write a .dot file");
+                            ": SVG needs the program `dot` of Graphviz, which is not installed; write a .dot file");
   if (failed) throw file_error(to + ": `dot` cannot be started: " + std::strerror(failed));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
@@ -66,7 +66,7 @@ std::string drawing_of(const layered_net& net) {
     return l < 0 ? std::string() : "l" + std::to_string(l);
   };
   for (auto i : p.inputs())
-    box(name_in_drawing(i), "input " + printable(p.at(i).name, max_name) + "\n" + words(p.at(i).results[0]), true);
+    box(name_in_drawing(i), "input " + printable(p.at(i).name, max_name) + "\n" + text_of(p.at(i).results[0]), true);
   for (std::size_t l = 0; l < net.layers.size(); ++l)
     box("l" + std::to_string(l), name_of(net.layers[l]) + "\n" + net.layers[l].output, false);
   std::set<std::pair<std::string, std::string>> drawn;
@@ -92,16 +92,16 @@ void draw(const draw_arguments& a) {
       !ending.empty() && ending != ".svg" && ending != ".dot")
     throw value_error(printable(out, 1024) + ": drawings are written as .svg or .dot, not as " + printable(ending));
   const auto [net, extents] = load_with_extents(a.model, a);
-  const auto words = with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
+  const auto dot_text = with_note(note_on_extents(*net.program, a.shapes, "--shape"), [&] {
     return a.operations ? net.program->to_dot() : drawing_of(layers_of(net, extents));
   });
   if (out.empty()) {
-    std::fputs(words.c_str(), stdout);
+    std::fputs(dot_text.c_str(), stdout);
     return;
   }
   const bool svg = out.ends_with(".svg");
   const std::string dot = svg ? out + ".dot" : out;
-  write_file_atomically(dot, [&](writer& w) { w.write(words); });
+  write_file_atomically(dot, [&](writer& w) { w.write(dot_text); });
   if (!svg) return;
   try {
     run_dot(dot, out);

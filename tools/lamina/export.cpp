@@ -19,7 +19,7 @@ using namespace lamina;
 
 void write_onnx(const export_arguments& a) {
   if (!a.out.ends_with(".onnx"))
-    throw value_error(words(printable(a.out, 1024), ": is no name of a model; expected NAME.onnx"));
+    throw value_error(text_of(printable(a.out, 1024), ": is not a name of a model; expected NAME.onnx"));
 #ifdef LAMINA_ONNX
   const saved_net net = load_model(a);
   const signals noted;  // the model is written completely, or not at all

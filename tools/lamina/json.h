@@ -17,7 +17,7 @@ inline json json_of(const lamina::shape& s) {
   json all = json::array();
   for (int k = 0; k < s.rank; ++k)
     if (s[k].is_number()) all.push_back(s[k].code);
-    else all.push_back(words(s[k]));
+    else all.push_back(text_of(s[k]));
   return all;
 }
 inline json json_of(const std::vector<lamina::shape>& shapes) {
@@ -26,15 +26,15 @@ inline json json_of(const std::vector<lamina::shape>& shapes) {
   return all;
 }
 inline json json_of(const lamina::tensor_type& t) {
-  json all{{"dtype", words(t.element)}, {"shape", json_of(t.dims)}};
-  if (!t.is_tensor()) all["kind"] = words(t);
+  json all{{"dtype", text_of(t.element)}, {"shape", json_of(t.dims)}};
+  if (!t.is_tensor()) all["kind"] = text_of(t);
   return all;
 }
 
 // One line of a plan: an operation.
 inline json json_of(const lamina::plan_line& l) {
   return {
-      {"operation", l.what}, {"where", l.where}, {"result", words(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
+      {"operation", l.what}, {"where", l.where}, {"result", text_of(l.result)}, {"flops", l.flops}, {"bytes", l.bytes}};
 }
 
 // The elements of a tensor in row-major order.

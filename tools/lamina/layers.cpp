@@ -52,7 +52,7 @@ std::size_t place_of(const node& n, std::vector<layer>& layers, std::map<std::st
     by_path.emplace(n.path, at);
   }
   layer& l = layers[at];
-  if (!l.left) l.output = words(n.results[0].dims);
+  if (!l.left) l.output = text_of(n.results[0].dims);
   if (std::find(l.operations.begin(), l.operations.end(), n.op->name) == l.operations.end())
     l.operations.push_back(n.op->name);
   return at;
@@ -117,9 +117,9 @@ layered_net layers_of(const saved_net& net, const std::vector<shape>& extents) {
     layer& at = needed[i] ? made.layers[last] : made.updates;
     for (auto v : n.inputs) {
       if (p.at(v).kind != node_kind::state || !needed[i]) continue;
-      if (const auto met = parameters.find(p.at(v).name); met != parameters.end()) {
-        at.parameters += met->second;
-        parameters.erase(met);
+      if (const auto found = parameters.find(p.at(v).name); found != parameters.end()) {
+        at.parameters += found->second;
+        parameters.erase(found);
       }
     }
     at.flops += flops_of(p, n);

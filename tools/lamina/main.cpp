@@ -36,7 +36,7 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
     if (word.starts_with('-')) return {};
     for (const auto* command : app.get_subcommands([](const CLI::App*) { return true; }))
       there.push_back(command->get_name());
-    return "`" + lamina::printable(word) + "` is no command" + tool::did_you_mean(word, there);
+    return "`" + lamina::printable(word) + "` is not a command" + tool::did_you_mean(word, there);
   }
   const CLI::App& command = *given.back();
   for (std::string word : app.remaining(true)) {
@@ -44,7 +44,7 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
     word.resize(std::min(word.find('='), word.size()));
     for (const auto* o : command.get_options())
       for (const auto& name : o->get_lnames()) there.push_back("--" + name);
-    return "`" + lamina::printable(word) + "` is no option of `lamina " + command.get_name() + "`" +
+    return "`" + lamina::printable(word) + "` is not an option of `lamina " + command.get_name() + "`" +
            tool::did_you_mean(word, there);
   }
   return {};
@@ -52,12 +52,11 @@ std::string unknown_word(const CLI::App& app, int argc, char** argv) {
 
 // Help texts: for a command that needs all extents, and for one that reads an ONNX model with the given ones.
 constexpr const char* extents_of_an_input =
-    "extents of an input, NAME=8x1x28x28; NAME= is left out where the net has one input. A dimension without a "
-    "number takes that of another input by its name, or 1";
+    "shape of an input, NAME=8x1x28x28; NAME= is optional if the net has one input. A dimension without a number "
+    "takes the value of the same name in another input, or 1";
 constexpr const char* extents_of_a_model =
-    "extents of an input of an ONNX model, NAME=8x1x28x28; NAME= is left out where the model has one input. Others "
-    "stay "
-    "as they are";
+    "shape of an input of an ONNX model, NAME=8x1x28x28; NAME= is optional if the model has one input. Other inputs "
+    "keep their shapes";
 
 constexpr const char* constant_input =
     "an input of an ONNX model that becomes a constant, NAME=NUMBER or NAME=FILE.npy";
@@ -97,7 +96,7 @@ template <class A> std::pair<CLI::App*, std::shared_ptr<A>> command(CLI::App& ap
     made->add_option("--value", a->values, constant_input);
   }
   if constexpr (requires { a->compute; })
-    made->add_option("--compute", a->compute, "what operands of products with weights are rounded to; sums are float32")
+    made->add_option("--compute", a->compute, "element type for operands of products with weights; sums are float32")
         ->check(CLI::IsMember({"float32", "bfloat16"}))
         ->capture_default_str();
   if constexpr (requires { a->fast; })
@@ -117,7 +116,7 @@ void add_uses(CLI::App& app) {
   show->add_flag("--json", s->json, one_line_of_json);
 
   auto [run, r] = command(app, "run", "run a net", tool::run);
-  run->add_option("--input", r->inputs, "an input, NAME=FILE.npy; NAME= is left out where the net has one input");
+  run->add_option("--input", r->inputs, "an input, NAME=FILE.npy; NAME= is optional if the net has one input");
   run->add_option("--out", r->out,
                   "folder for the outputs, DIR/NAME.npy; / and : in names become _. Without it they are printed");
   run->add_option(
@@ -129,21 +128,20 @@ void add_uses(CLI::App& app) {
   auto [bench, b] = command(app, "bench", "measure a net: time of the first run and of later ones, and memory",
                             tool::bench, extents_of_an_input);
   bench->add_option("--input", b->inputs,
-                    "an input, NAME=FILE.npy; NAME= is left out where the net has one input. Others are made up");
+                    "an input, NAME=FILE.npy; NAME= is optional if the net has one input. Others are random");
   bench->add_option("--threads", b->threads, "number of threads")->check(from_to(1, 1024))->capture_default_str();
   bench->add_option("--repeat", b->repeat, "measured runs, after three warm-up runs")
       ->check(from_to(1, 100000000))
       ->capture_default_str();
-  bench->add_flag("--per-operation", b->per_operation, "print the time of each operation too, from runs of their own");
+  bench->add_flag("--per-operation", b->per_operation, "print the time of each operation too, from separate runs");
   bench->add_flag("--json", b->json, one_line_of_json);
 
   auto [plan, p] = command(app, "plan", "print the plan of a run: operations, layouts, flops, bytes, memory",
                            tool::plan, extents_of_an_input);
   plan->add_flag("--json", p->json, one_line_of_json);
 
-  auto [draw, d] =
-      command(app, "draw", "draw the layers of a net in the language of Graphviz, for extents of 1 where they are open",
-              tool::draw, extents_of_an_input);
+  auto [draw, d] = command(app, "draw", "draw the layers of a net for Graphviz; open extents count as 1", tool::draw,
+                           extents_of_an_input);
   draw->add_flag("--operations", d->operations, "draw each operation, parameter and constant instead of the layers");
   draw->add_option("--out", d->out,
                    "file to write: .dot, or .svg if Graphviz is installed. Without it the .dot text is printed");
@@ -151,8 +149,8 @@ void add_uses(CLI::App& app) {
 
 void add_train(CLI::App& app) {
   auto [train, t] = command(app, "train",
-                            "train a saved net on images with classes; running statistics stay as they are, and "
-                            "dropout does nothing",
+                            "train a saved net on images with classes; running statistics stay fixed, and "
+                            "dropout is off",
                             tool::train);
   train->add_option("--images", t->images, "images, bytes [N x H x W] or [N x C x H x W]: an idx or .npy file")
       ->required();
@@ -162,16 +160,15 @@ void add_train(CLI::App& app) {
   auto* labels = train->add_option("--validation-labels", t->validation_labels, "classes of the images for validation");
   images->needs(labels);
   labels->needs(images);
-  const auto one_of = [&](const char* name, std::string& to, const char* text, std::vector<std::string> words) {
-    train->add_option(name, to, text)->check(CLI::IsMember(std::move(words)))->capture_default_str();
+  const auto one_of = [&](const char* name, std::string& to, const char* text, std::vector<std::string> choices) {
+    train->add_option(name, to, text)->check(CLI::IsMember(std::move(choices)))->capture_default_str();
   };
   one_of("--loss", t->loss, "loss: cross_entropy of logits, nll of log-probabilities, log_loss of probabilities",
          {"cross_entropy", "nll", "log_loss"});
   train->add_flag("--json", t->json, one_line_of_json);
-  train->add_option(
-      "--freeze", t->freeze,
-      "regular expression (ECMAScript) that is found in the names of parameters which are to stay as they are; "
-      "may be given several times");
+  train->add_option("--freeze", t->freeze,
+                    "regular expression (ECMAScript); parameters with a match in their names are not trained; "
+                    "may be given several times");
   one_of("--optimizer", t->optimizer, "optimizer", {"sgd", "adam", "adamw"});
   one_of("--schedule", t->schedule, "schedule of the learning rate", {"constant", "one_cycle", "cosine"});
   command_line::add_number(*train, "--rate", t->rate, "learning rate", command_line::range::positive);
@@ -192,8 +189,8 @@ void add_conversions(CLI::App& app) {
       app, "profile", "record the ranges of values that a net computes from samples, for `quantize`", tool::profile);
   profile->add_option(
       "--input", p->inputs,
-      "an input of a sample, NAME=FILE.npy; once for each sample. NAME= is left out where the net has one input");
-  profile->add_option("--bins", p->bins, "parts of a range that numbers are counted in, for --calibration; 0: none")
+      "an input of a sample, NAME=FILE.npy; once for each sample. NAME= is optional if the net has one input");
+  profile->add_option("--bins", p->bins, "histogram bins of a range, for --calibration; 0: none")
       ->capture_default_str();
   profile->add_flag("--json", p->json, one_line_of_json);
   profile->add_option("--out", p->out, "profile to write, as in net.profile.json")->required();
@@ -206,7 +203,7 @@ void add_conversions(CLI::App& app) {
       ->capture_default_str();
   quantize->add_option("--keep-float", q->keep_float,
                        "name of the parameter of a product or layer that stays in float");
-  quantize->add_option("--calibration", q->calibration, "which part of a range the numbers stand for")
+  quantize->add_option("--calibration", q->calibration, "method that chooses the quantized part of a range")
       ->check(CLI::IsMember({"extrema", "percentile", "entropy", "squared_error"}))
       ->capture_default_str();
   quantize->add_option("--percentile", q->percentile, "percent of the numbers that --calibration percentile keeps")
@@ -222,11 +219,9 @@ void add_conversions(CLI::App& app) {
   auto [model, e] = command(app, "export", "write a net as an ONNX model", tool::write_onnx);
   model->add_option("out", e->out, "file to write: NAME.onnx")->required();
   model->add_flag("--json", e->json, one_line_of_json);
-  model->add_option("--opset", e->opset, "opset of ai.onnx; without it 21, or 20 for a net of int8 numbers")
+  model->add_option("--opset", e->opset, "opset of ai.onnx; by default 21, or 20 for an int8 net")
       ->check(from_to(18, 25));
-  model
-      ->add_option("--external-above", e->external_above,
-                   "weights of more bytes lie beside the model, in NAME.onnx.data")
+  model->add_option("--external-above", e->external_above, "weights of more bytes are stored in NAME.onnx.data")
       ->check(from_to(0, std::int64_t(1) << 40))
       ->capture_default_str();
 
@@ -253,7 +248,7 @@ void add_conversions(CLI::App& app) {
       "--cpu", a->cpu,
       "-march of the C compiler for the code that calls kernels; for aarch64 -mcpu, for the kernels too");
   bundle->add_flag("--optimize", a->optimize,
-                   "move batch norms into the weights before them; results differ in last bits");
+                   "fold batch norms into the weights before them; results differ in last bits");
   bundle->add_flag("--json", a->json, one_line_of_json);
   bundle->add_flag("--source", a->source, "write NAME.c too");
   bundle->add_flag("--text", a->text, "write NAME.weights.txt too: the weights as numbers, to include in an array");
@@ -264,7 +259,7 @@ void add_conversions(CLI::App& app) {
                    "scan counts as one operation");
   bundle->add_flag("--dump-tensors", a->dump_tensors,
                    "call NAME_tensor, which the program defines, with each result in memory; for a cond, loop or scan "
-                   "with its results alone");
+                   "only with its results");
 }
 
 int run(int argc, char** argv) {
@@ -273,7 +268,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.footer(
       "Exit codes: 0 done; 1 internal error; 2 bad use, bad input, or out of memory or threads; 3 not supported; "
-      "130 and 143 interrupted by Ctrl-C or SIGTERM, without a file half written.");
+      "130 and 143 interrupted by Ctrl-C or SIGTERM, without half-written files.");
   add_uses(app);
   add_train(app);
   add_conversions(app);
@@ -287,13 +282,11 @@ int run(int argc, char** argv) {
       const bool unread = e.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError) ||
                           e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError);
       const std::string unknown = unread ? unknown_word(app, argc, argv) : std::string();
-      throw lamina::value_error((unknown.empty() ? lamina::printable(e.what(), 1024) : unknown) +
-                                " (--help lists what there is)");
+      throw lamina::value_error((unknown.empty() ? lamina::printable(e.what(), 1024) : unknown) + " (see --help)");
     }
     app.exit(e);  // prints the help or the version
   }
-  if (std::fflush(stdout) != 0 || std::ferror(stdout))
-    throw lamina::file_error("the standard output cannot be written");
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw lamina::file_error("cannot write to standard output");
   return done;
 }
 

@@ -27,7 +27,7 @@ void profile(const profile_arguments& a) {
     return;
   }
   std::printf("%s: the ranges of %zu values on %s\n", printable(file, 1024).c_str(), ranges.values.size(),
-              words(ranges.samples, ranges.samples == 1 ? " sample" : " samples").c_str());
+              text_of(ranges.samples, ranges.samples == 1 ? " sample" : " samples").c_str());
 }
 
 }  // namespace tool

@@ -28,10 +28,10 @@ void quantize(const quantize_arguments& a) {
                                       .percentile = a.percentile,
                                       .largest_error = a.largest_error},
                                      samples);
-  auto said = net.metadata;
-  said["quantized"] = a.schema;
+  auto extended = net.metadata;
+  extended["quantized"] = a.schema;
   signals::check();
-  write_net(a.out, {made.program, made.states, said});
+  write_net(a.out, {made.program, made.states, extended});
   if (a.json) {
     json products = json::array();
     for (const auto& p : made.report.products) {

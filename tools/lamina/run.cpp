@@ -24,11 +24,11 @@ namespace {
 // File of an output: `/` and `:` in its name become `_`. Errors: value_error for a name that is no valid file name.
 std::string file_of(const std::string& model, const std::string& folder, std::string name) {
   if (name.empty() || name.size() > 250 || name.find('\0') != name.npos)
-    throw value_error(words(model, ": output `", printable(name), "` cannot be written as ", folder,
-                            "/NAME.npy: its name ",
-                            name.empty()        ? "is empty"
-                            : name.size() > 250 ? "is longer than 250 bytes"
-                                                : "holds a zero"));
+    throw value_error(text_of(model, ": output `", printable(name), "` cannot be written as ", folder,
+                              "/NAME.npy: its name ",
+                              name.empty()        ? "is empty"
+                              : name.size() > 250 ? "is longer than 250 bytes"
+                                                  : "holds a zero"));
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ':'; }, '_');
   return folder + "/" + name + ".npy";
 }
@@ -39,8 +39,8 @@ std::vector<std::string> files_of(const std::string& model, const std::string& f
   for (const auto& o : p.outputs()) {
     files.push_back(file_of(model, folder, o.name));
     if (std::find(files.begin(), files.end() - 1, files.back()) != files.end() - 1)
-      throw value_error(words(model, ": output `", printable(o.name), "` cannot be written as ", folder,
-                              "/NAME.npy: another output has this file"));
+      throw value_error(text_of(model, ": output `", printable(o.name), "` cannot be written as ", folder,
+                                "/NAME.npy: another output has this file"));
   }
   return files;
 }
@@ -56,13 +56,13 @@ std::vector<any_tensor> all_inputs(const std::string& model, const program& p,
                                    const std::vector<std::string>& options) {
   for (const auto& o : p.outputs())
     if (!p.type(o.value).is_tensor())
-      throw unsupported_error(words(model, ": output `", printable(o.name), "` is ", p.type(o.value),
-                                    ", and files hold tensors; run this net by a session"));
+      throw unsupported_error(text_of(model, ": output `", printable(o.name), "` is ", p.type(o.value),
+                                      ", but files hold tensors; run this net with a session"));
   auto inputs = inputs_of(model, p, options);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i])
-      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (",
-                              p.at(p.inputs()[i]).results[0], ") is not given; write --input NAME=FILE.npy"));
+      throw value_error(text_of(model, ": input `", printable(p.at(p.inputs()[i]).name), "` (",
+                                p.at(p.inputs()[i]).results[0], ") is not given; write --input NAME=FILE.npy"));
   return inputs;
 }
 
@@ -118,20 +118,21 @@ void run(const run_arguments& a) {
   if (!folder.empty()) make_folder(folder);
   json outputs = json::array();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    json told{
-        {"name", p.outputs()[i].name}, {"dtype", words(results[i].element())}, {"shape", json_of(results[i].shape())}};
+    json report{{"name", p.outputs()[i].name},
+                {"dtype", text_of(results[i].element())},
+                {"shape", json_of(results[i].shape())}};
     if (folder.empty()) {
-      if (a.json) told["values"] = values_of(results[i]);
+      if (a.json) report["values"] = values_of(results[i]);
       else
-        std::printf("%s: %s\n%s\n", printable(p.outputs()[i].name).c_str(), words(results[i].type()).c_str(),
+        std::printf("%s: %s\n%s\n", printable(p.outputs()[i].name).c_str(), text_of(results[i].type()).c_str(),
                     results[i].print().c_str());
     } else {
       signals::check();
       write_npy(files[i], results[i]);
-      told["file"] = files[i];
-      if (!a.json) std::printf("%s: %s\n", printable(files[i], 1024).c_str(), words(results[i].type()).c_str());
+      report["file"] = files[i];
+      if (!a.json) std::printf("%s: %s\n", printable(files[i], 1024).c_str(), text_of(results[i].type()).c_str());
     }
-    outputs.push_back(std::move(told));
+    outputs.push_back(std::move(report));
   }
   if (a.json) print_line({{"outputs", outputs}});
   if (!a.trace.empty()) write_trace(a.trace, net, results, inputs);

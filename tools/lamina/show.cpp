@@ -28,14 +28,14 @@ namespace {
 // A tensor, with its elements if requested.
 json tensor_json(const std::string& name, const any_tensor& value, bool values) {
   json j{
-      {"name", name}, {"dtype", words(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
+      {"name", name}, {"dtype", text_of(value.element())}, {"shape", json_of(value.shape())}, {"bytes", value.bytes()}};
   if (values) j["values"] = values_of(value);
   return j;
 }
 void show_one(const any_tensor& value, const show_arguments& a) {
   if (a.json)
     return print_line({{"tensors", json::array({tensor_json("", value, a.elements)})}, {"metadata", json::object()}});
-  std::printf("%s\n", words(value.type()).c_str());
+  std::printf("%s\n", text_of(value.type()).c_str());
   if (a.elements) std::printf("%s\n", value.print().c_str());
 }
 void show_list(const std::vector<named_tensor>& tensors, const std::map<std::string, std::string>& metadata,
@@ -47,7 +47,7 @@ void show_list(const std::vector<named_tensor>& tensors, const std::map<std::str
   }
   std::size_t bytes = 0;
   for (const auto& [name, value] : tensors) {
-    std::printf("%-40s %s\n", printable(name, max_name).c_str(), words(value.type()).c_str());
+    std::printf("%-40s %s\n", printable(name, max_name).c_str(), text_of(value.type()).c_str());
     if (a.elements) std::printf("%s\n", value.print().c_str());
     bytes += value.bytes();
   }
@@ -68,9 +68,9 @@ void print_net(const saved_net& net, const std::vector<shape>& extents, const la
   const program& saved = *net.program;
   for (std::size_t i = 0; i < extents.size(); ++i)
     std::printf("input %s: %s\n", printable(saved.at(saved.inputs()[i]).name, max_name).c_str(),
-                words(saved.at(saved.inputs()[i]).results[0]).c_str());
+                text_of(saved.at(saved.inputs()[i]).results[0]).c_str());
   for (const auto& o : saved.outputs())
-    std::printf("output %s: %s\n", printable(o.name, max_name).c_str(), words(saved.type(o.value)).c_str());
+    std::printf("output %s: %s\n", printable(o.name, max_name).c_str(), text_of(saved.type(o.value)).c_str());
   std::vector<std::vector<std::string>> lines{{"layer", "output", "parameters", "flops"}};
   double flops = made.updates.flops;
   for (const auto& l : made.layers) {
@@ -84,7 +84,7 @@ void print_net(const saved_net& net, const std::vector<shape>& extents, const la
   std::printf("%lld parameters, %s flops, %zu bytes of states, %zu bytes of memory for activations, for",
               static_cast<long long>(made.parameters), counted(flops).c_str(), net.states.bytes(),
               arena_of(net, extents));
-  for (const auto& s : extents) std::printf(" %s", words(s).c_str());
+  for (const auto& s : extents) std::printf(" %s", text_of(s).c_str());
   std::printf("\n");
   for (const auto& [key, value] : net.metadata)
     std::printf("%s: %s\n", printable(key, max_name).c_str(), printable(value, max_text).c_str());
@@ -143,7 +143,7 @@ void show_unsupported([[maybe_unused]] const show_arguments& a) {
                        n.why});
     if (!nodes.empty()) print_table(lines, 2);
   }
-  if (!nodes.empty()) throw unsupported_error(words(a.file, ": ", nodes.size(), " nodes are not supported"));
+  if (!nodes.empty()) throw unsupported_error(text_of(a.file, ": ", nodes.size(), " nodes are not supported"));
   if (!a.json) std::printf("all operators are supported\n");
 #endif
 }
@@ -162,12 +162,12 @@ void show(const show_arguments& a) {
                    (file.ends_with(".json") || file.ends_with(".onnx") || is_net(file));
   for (const auto& [option, given] : {std::pair{"--shape", &a.shapes}, {"--value", &a.values}})
     if (!net && !given->empty())
-      throw value_error(words(printable(file, 1024), ": `", option, "` takes a net, and this is a file of tensors"));
+      throw value_error(text_of(printable(file, 1024), ": `", option, "` takes a net; this is a file of tensors"));
   if (net && a.elements)
-    throw value_error(words(printable(file, 1024), ": `--values` takes a file of tensors, and this is a net"));
+    throw value_error(text_of(printable(file, 1024), ": `--values` takes a file of tensors; this is a net"));
   if (a.unsupported) {
     if (!file.ends_with(".onnx"))
-      throw value_error(words(printable(file, 1024), ": `--unsupported` takes an ONNX file"));
+      throw value_error(text_of(printable(file, 1024), ": `--unsupported` takes an ONNX file"));
     return show_unsupported(a);
   }
   if (net) about(file, [&] { show_net(a); });

@@ -37,10 +37,10 @@ std::string number(double x) {
 
 void topology_writer::run() {
   if (p_.outputs().empty() || p_.inputs().empty() || !p_.assignments().empty())
-    throw unsupported_error("a net is written as source that has inputs and outputs and assigns no state");
+    throw unsupported_error("source needs a net that has inputs and outputs and assigns no state");
   constexpr std::size_t max = 12;  // maximum number of results of a call
   if (p_.outputs().size() > max)
-    throw unsupported_error(words("it has ", p_.outputs().size(), " outputs, and source is written of at most ", max));
+    throw unsupported_error(text_of("it has ", p_.outputs().size(), " outputs; source supports at most ", max));
   find_parameters();
   find_needed();
   std::vector<std::string> names;
@@ -52,10 +52,11 @@ void topology_writer::run() {
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const std::int32_t at = p_.inputs()[i];
     if (!is_read(at, 0))
-      throw unsupported_error(words("input `", printable(p_.at(at).name), "` decides no output, and is not written"));
+      throw unsupported_error(
+          text_of("input `", printable(p_.at(at).name), "` affects no output; source cannot have such an input"));
     result(at, inputs_[i]);
   }
-  std::vector<std::string> faults;
+  std::vector<std::string> problems;
   for (std::size_t i = 0; i < p_.nodes().size(); ++i) {
     const auto at = static_cast<std::int32_t>(i);
     if (!needed_[i] || parametric_[i] || p_.at(at).kind != node_kind::operation || done_.contains(at)) continue;
@@ -63,17 +64,17 @@ void topology_writer::run() {
       write(at);
     } catch (const source_error& e) {
       const node& n = p_.at(at);
-      faults.push_back(
-          words(n.op->name, n.path.empty() ? "" : " at `", printable(n.path), n.path.empty() ? "" : "`", e.why));
+      problems.push_back(
+          text_of(n.op->name, n.path.empty() ? "" : " at `", printable(n.path), n.path.empty() ? "" : "`", e.why));
       for (std::size_t k = 0; k < n.results.size(); ++k)
         result(at, inputs_[0], static_cast<std::int32_t>(k));  // any value, so that later nodes are checked too
     }
   }
-  if (!faults.empty()) {
+  if (!problems.empty()) {
     std::string all;
-    for (std::size_t i = 0; i < faults.size(); ++i) all += (i ? "; " : "") + faults[i];
+    for (std::size_t i = 0; i < problems.size(); ++i) all += (i ? "; " : "") + problems[i];
     throw unsupported_error(
-        words("no layer is known for ", faults.size(), faults.size() == 1 ? " node: " : " nodes: ", all));
+        text_of("no layer is known for ", problems.size(), problems.size() == 1 ? " node: " : " nodes: ", all));
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) connect(port_of(p_.outputs()[i].value), outputs_[i]);
 }
@@ -177,7 +178,7 @@ std::string topology_writer::port_of(value_id v) {
   if (!is_parameter(v)) return ports_.at({v.node, v.result});
   const any_tensor data = elements_of(v);
   if (data.element() != dtype::float32)
-    throw source_error{words(": its operand is ", data.type(), ", and parameters are float32")};
+    throw source_error{text_of(": its operand is ", data.type(), ", and parameters are float32")};
   const std::string name = unique(identifier(state_of(v), "numbers"));
   const auto all = data.elements<float>();
   const bool one_number = p_.at(v.node).kind == node_kind::constant && !all.empty() && std::isfinite(all[0]) &&
@@ -228,8 +229,8 @@ std::string topology_writer::input_types() const {
                                    {dtype::boolean, "bool"}})
       if (type.element == is) element = name;
     if (!type.is_tensor() || element.empty())
-      throw unsupported_error(words("input `", printable(p_.at(p_.inputs()[i]).name), "` is ", type,
-                                    ", and inputs are written of float, double, int64, int32 and bool"));
+      throw unsupported_error(text_of("input `", printable(p_.at(p_.inputs()[i]).name), "` is ", type,
+                                      "; expected float, double, int64, int32 or bool"));
     const std::string dims = (type.dims.rank ? ", " : "") + extents(type.dims);
     if (inputs_.size() > 1)
       all += (i ? ", " : "") + ("lamina::port_input<\"" + inputs_[i] + "\", " + element) + dims + ">";
@@ -249,7 +250,7 @@ std::string topology_writer::extents(const shape& s) {
   for (int i = 0; i < s.rank; ++i) {
     all += i ? ", " : "";
     if (s[i].is_number()) all += std::to_string(s[i].code);
-    else if (s[i].is_name()) all += "\"" + name_of_extent(words(s[i]), i, identifier(words(s[i]), "")) + "\"";
+    else if (s[i].is_name()) all += "\"" + name_of_extent(text_of(s[i]), i, identifier(text_of(s[i]), "")) + "\"";
     else all += "lamina::dyn";
   }
   return all;
@@ -269,7 +270,7 @@ void topology_writer::single(std::int32_t at, const std::string& name, const std
   result(at, name + ".output");
 }
 // Appends a layer to a port and returns its output port.
-std::string topology_writer::behind(const std::string& port, const std::string& name, const std::string& what) {
+std::string topology_writer::append(const std::string& port, const std::string& name, const std::string& what) {
   const std::string is = unique(name);
   layer(is, what);
   connect(port, is + ".input");
@@ -292,8 +293,8 @@ void write_source(const source_arguments& a) {
       "volatile", "while",    "xor"};
   good = good && std::find(std::begin(reserved), std::end(reserved), name) == std::end(reserved);
   if (!good)
-    throw value_error(words(printable(a.out, 1024),
-                            ": is no name of a module; expected NAME.cppm, where NAME is free for a namespace"));
+    throw value_error(text_of(printable(a.out, 1024),
+                              ": is not a name of a module; expected NAME.cppm, where NAME is valid for a namespace"));
   check_writable(a.out);
   const saved_net net = load_model(a);
   topology_writer made(net);

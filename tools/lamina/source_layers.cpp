@@ -22,15 +22,15 @@ using namespace lamina;
 using namespace lamina::ir;
 
 namespace {
-std::string spelled(const axes& list) {
+std::string code_of(const axes& list) {
   std::string all;
   for (int i = 0; i < list.count; ++i) all += (i ? ", " : "") + std::to_string(list.values[i]);
   return "lamina::axes(" + all + ")";
 }
-std::string spelled(std::int64_t h, std::int64_t w) {
+std::string code_of(std::int64_t h, std::int64_t w) {
   return h == w ? std::to_string(h) : "{" + std::to_string(h) + ", " + std::to_string(w) + "}";
 }
-const char* spelled(bool b) { return b ? "true" : "false"; }
+const char* code_of(bool b) { return b ? "true" : "false"; }
 }  // namespace
 
 any_tensor transposed(const any_tensor& w) {
@@ -66,7 +66,7 @@ attribute_value topology_writer::attribute(const node& n, std::string_view name)
   return found;
 }
 std::string topology_writer::pair(const node& n, const std::string& name) const {
-  return spelled(attribute(n, name + "_h").integer, attribute(n, name + "_w").integer);
+  return code_of(attribute(n, name + "_h").integer, attribute(n, name + "_w").integer);
 }
 
 // ---- products and their biases --------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ any_tensor topology_writer::of_channels(value_id v, std::int64_t channels, int a
 void topology_writer::product(std::int32_t at, const std::string& from, const std::string& kind,
                               const std::string& members, const any_tensor& weight, std::int64_t channels) {
   const node& n = p_.at(at);
-  if (weight.element() != dtype::float32) throw source_error{words(": its weights are ", weight.type())};
+  if (weight.element() != dtype::float32) throw source_error{text_of(": its weights are ", weight.type())};
   std::string of = state_of(n.inputs[1]);
   if (const auto dot = of.rfind('.'); dot != of.npos) of.resize(dot);
   const std::string name = unique(identifier(of, kind));
@@ -127,7 +127,7 @@ void topology_writer::conv(std::int32_t at) {
                more = attribute(n, std::string("padding_more") + axis).integer;
     padding[i] = std::min(before, before + more);
     if (more)
-      from = behind(from, "pad",
+      from = append(from, "pad",
                     "nn::pad{.axis = " + std::to_string(2 + i) +
                         ", .before = " + std::to_string(std::max<std::int64_t>(-more, 0)) +
                         ", .after = " + std::to_string(std::max<std::int64_t>(more, 0)) + "}");
@@ -135,7 +135,7 @@ void topology_writer::conv(std::int32_t at) {
   product(at, from, "conv2d",
           ".in_channels = " + std::to_string(s.at(1) * groups) + ", .out_channels = " + std::to_string(s.at(0)) +
               ", .kernel_size = {" + std::to_string(s.at(2)) + ", " + std::to_string(s.at(3)) +
-              "}, .stride = " + pair(n, "stride") + ", .padding = " + spelled(padding[0], padding[1]) +
+              "}, .stride = " + pair(n, "stride") + ", .padding = " + code_of(padding[0], padding[1]) +
               ", .dilation = " + pair(n, "dilation") + ", .groups = " + std::to_string(groups),
           w, s.at(0));
 }
@@ -154,10 +154,10 @@ void topology_writer::product_of_values(std::int32_t at) {
   const node& n = p_.at(at);
   std::string ports[2];
   for (std::size_t i = 0; i < 2; ++i) {
-    if (p_.type(n.inputs[i]).dims.rank < 2) throw source_error{words(": a product with ", p_.type(n.inputs[i]))};
+    if (p_.type(n.inputs[i]).dims.rank < 2) throw source_error{text_of(": a product with ", p_.type(n.inputs[i]))};
     ports[i] = port_of(n.inputs[i]);
     if (attribute(n, i ? "transpose_b" : "transpose_a").integer)
-      ports[i] = behind(ports[i], "transpose", "nn::transpose{}");
+      ports[i] = append(ports[i], "transpose", "nn::transpose{}");
   }
   const std::string name = unique("dot");
   layer(name, "nn::dot{}");
@@ -176,7 +176,7 @@ void topology_writer::pool(std::int32_t at) {
   single(at, unique("pool"),
          "nn::" + std::string(n.op->name) + "{.kernel_size = " + pair(n, "kernel") +
              ", .stride = " + pair(n, "stride") + ", .padding = " + pair(n, "padding") +
-             (average ? std::string(", .count_padding = ") + spelled(attribute(n, "count_padding").integer != 0) : "") +
+             (average ? std::string(", .count_padding = ") + code_of(attribute(n, "count_padding").integer != 0) : "") +
              "}");
 }
 void topology_writer::reduce(std::int32_t at) {
@@ -186,7 +186,7 @@ void topology_writer::reduce(std::int32_t at) {
   if (n.op->name == "reduce_mean" && p_.type(n.inputs[0]).dims.rank == 4 && keepdim && a == axes(2, 3))
     return single(at, unique("pool"), "nn::global_avg_pool2d{}");
   single(at, unique(std::string(n.op->name)),
-         "nn::" + std::string(n.op->name) + "{.axes = " + spelled(a) + ", .keepdim = " + spelled(keepdim) + "}");
+         "nn::" + std::string(n.op->name) + "{.axes = " + code_of(a) + ", .keepdim = " + code_of(keepdim) + "}");
 }
 void topology_writer::rows(std::int32_t at) {
   const node& n = p_.at(at);
@@ -208,12 +208,12 @@ void topology_writer::rows(std::int32_t at) {
     if (!to[i].is_number()) written[i] = dyn;
   int unnamed = 0;
   for (int i = 0; i < written.rank; ++i) unnamed += !written[i].is_number() && !named(written[i]);
-  if (unnamed > 1) throw source_error{words(": ", from, " to ", to, " has more than one open extent")};
+  if (unnamed > 1) throw source_error{text_of(": ", from, " to ", to, " has more than one open extent")};
   single(at, unique("reshape"), "nn::reshape{.to = {" + extents(written) + "}}");
 }
 std::string topology_writer::with_axes(const node& n) const {
   const std::string member = n.op->name == "permute" ? "order" : "axes";
-  return "nn::" + std::string(n.op->name) + "{." + member + " = " + spelled(attribute(n, member).list) + "}";
+  return "nn::" + std::string(n.op->name) + "{." + member + " = " + code_of(attribute(n, member).list) + "}";
 }
 // Writes `slice`: a section of an axis, or one of its equal parts.
 void topology_writer::slice(std::int32_t at) {
@@ -225,7 +225,7 @@ void topology_writer::slice(std::int32_t at) {
   if (n.op->name == "split_evenly") {
     const auto axis = attribute(n, "axis").integer;
     const dim whole = s[static_cast<int>(axis < 0 ? axis + s.rank : axis)];
-    if (!whole.is_number()) throw source_error{words(": parts of an open extent of ", s)};
+    if (!whole.is_number()) throw source_error{text_of(": slices an open extent of ", s)};
     const auto each = whole.code / attribute(n, "parts").integer;
     start = attribute(n, "part").integer * each, stop = start + each;
   }
@@ -241,7 +241,7 @@ void topology_writer::clamp(std::int32_t at) {
   for (std::size_t k = 0; k < 2; ++k) {
     const any_tensor is = is_parameter(n.inputs[k + 1]) ? elements_of(n.inputs[k + 1]) : any_tensor();
     if (!is || is.element() != dtype::float32 || is.shape().size() != 1)
-      throw source_error{": its bounds are no numbers"};
+      throw source_error{": its bounds are not constant numbers"};
     if (!std::isfinite(is.elements<float>()[0])) throw source_error{": its bounds are not finite"};
     bounds[k] = number(is.elements<float>()[0]);
   }
@@ -257,7 +257,7 @@ void topology_writer::look_up(std::int32_t at) {
   if (is_parameter(n.inputs[1])) {
     const any_tensor index = elements_of(n.inputs[1]);
     if (index.shape().rank != 0 || is_parameter(n.inputs[0]))
-      throw source_error{words(": positions ", index.type(), " that are always the same")};
+      throw source_error{text_of(": constant positions ", index.type())};
     return single(at, unique("select"),
                   "nn::select{.axis = " + std::to_string(axis) +
                       ", .index = " + std::to_string(index.elements<std::int64_t>()[0]) + "}");
@@ -270,9 +270,9 @@ void topology_writer::look_up(std::int32_t at) {
     connect(index, name + ".index");
     return result(at, name + ".output");
   }
-  if (axis != 0 || s.rank != 2) throw source_error{words(": a table ", s, " along axis ", axis)};
+  if (axis != 0 || s.rank != 2) throw source_error{text_of(": a table ", s, " along axis ", axis)};
   const any_tensor table = elements_of(n.inputs[0]);
-  if (table.element() != dtype::float32) throw source_error{words(": its table is ", table.type())};
+  if (table.element() != dtype::float32) throw source_error{text_of(": its table is ", table.type())};
   std::string of = state_of(n.inputs[0]);
   if (const auto dot = of.rfind('.'); dot != of.npos) of.resize(dot);
   const std::string ids = port_of(n.inputs[1]), name = unique(identifier(of, "embedding"));
@@ -290,7 +290,7 @@ void topology_writer::norm(std::int32_t at) {
   const int count = given ? static_cast<int>(given) : n.inputs.size() > 1 ? p_.type(n.inputs[1]).dims.rank : 1;
   shape row;
   for (int i = s.rank - count; i < s.rank; ++i) {
-    if (!s[i].is_number()) throw source_error{words(": its rows, of ", s, ", have an open extent")};
+    if (!s[i].is_number()) throw source_error{text_of(": its rows, of ", s, ", have an open extent")};
     row.push_back(s[i]);
   }
   for (std::size_t i = 1; i < n.results.size(); ++i)
@@ -298,7 +298,7 @@ void topology_writer::norm(std::int32_t at) {
   std::vector<any_tensor> affine;
   for (std::size_t i = 1; i < n.inputs.size(); ++i) {
     if (!is_parameter(n.inputs[i]) || p_.type(n.inputs[i]).dims != row || n.results[0].element != dtype::float32)
-      throw source_error{words(": its operand ", i, " is ", p_.type(n.inputs[i]), "; expected parameters ", row)};
+      throw source_error{text_of(": its operand ", i, " is ", p_.type(n.inputs[i]), "; expected parameters ", row)};
     affine.push_back(elements_of(n.inputs[i]));
   }
   const bool centered = n.op->name == "layer_norm";
@@ -329,7 +329,7 @@ void topology_writer::group_norm(std::int32_t at) {
   layer(name,
         std::string(each ? "nn::instance_norm{" : "nn::group_norm{.num_groups = " + std::to_string(groups) + ", ") +
             (each ? ".num_features = " : ".num_channels = ") + std::to_string(channels) + ", .epsilon = " +
-            number(attribute(p_.at(found->norm), "epsilon").real) + ", .affine = " + spelled(affine) + "}");
+            number(attribute(p_.at(found->norm), "epsilon").real) + ", .affine = " + code_of(affine) + "}");
   connect(from, name + ".input");
   result(at, name + ".output");
   if (!affine) return;
@@ -347,7 +347,7 @@ void topology_writer::attention(std::int32_t at) {
   for (std::size_t i = 0; i < n.inputs.size(); ++i) ports[i] = port_of(n.inputs[i]);
   const double scale = attribute(n, "scale").real;
   const std::string name = unique("attention");
-  layer(name, std::string("nn::attention{.causal = ") + spelled(attribute(n, "causal").integer != 0) +
+  layer(name, std::string("nn::attention{.causal = ") + code_of(attribute(n, "causal").integer != 0) +
                   (mask ? ", .mask = true" : "") + (scale != 0 ? ", .scale = " + number(scale) : "") + "}");
   const char* names[] = {".query", ".key", ".value", ".mask"};
   for (std::size_t i = 0; i < n.inputs.size(); ++i) connect(ports[i], name + names[i]);
@@ -402,13 +402,13 @@ const std::map<std::string_view, topology_writer::rule>& topology_writer::rules(
     all({"pad"}, [](writer& w, std::int32_t i, const node& n) {
       const auto whole = [&](const char* name) { return std::to_string(w.attribute(n, name).integer); };
       const double with = w.attribute(n, "value").real;
-      if (!std::isfinite(with)) throw source_error{": it pads with what is not finite"};
+      if (!std::isfinite(with)) throw source_error{": its padding value is not finite"};
       w.single(i, w.unique("pad"),
                "nn::pad{.axis = " + whole("axis") + ", .before = " + whole("before") + ", .after = " + whole("after") +
                    ", .value = " + number(with) + "}");
     });
     all({"cast"}, [](writer& w, std::int32_t i, const node& n) {
-      w.single(i, w.unique("cast"), words("nn::cast{.to = lamina::dtype::", n.results[0].element, "}"));
+      w.single(i, w.unique("cast"), text_of("nn::cast{.to = lamina::dtype::", n.results[0].element, "}"));
     });
     all({"clamp"}, [](writer& w, std::int32_t i, const node&) { w.clamp(i); });
     all({"conv2d"}, [](writer& w, std::int32_t i, const node&) { w.conv(i); });
@@ -435,7 +435,8 @@ void topology_writer::write(std::int32_t at) {
   const auto found = rules().find(n.op->library ? n.op->name : std::string_view());
   if (found == rules().end() || n.results.empty()) throw source_error{};
   const bool any_type = n.op->keeps_elements || n.op->name == "cast";
-  if (!any_type && n.results[0].element != dtype::float32) throw source_error{words(": its result is ", n.results[0])};
+  if (!any_type && n.results[0].element != dtype::float32)
+    throw source_error{text_of(": its result is ", n.results[0])};
   found->second(*this, at, n);
 }
 

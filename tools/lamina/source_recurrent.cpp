@@ -196,11 +196,11 @@ std::optional<recurrent_scan> topology_writer::match_scan(std::int32_t at) const
 void topology_writer::scan(std::int32_t at) {
   const auto found = scans_.find(at);
   if (found == scans_.end())
-    throw source_error{": it is no LSTM, GRU or RNN whose gates are a product with parameters"};
+    throw source_error{": it is not an LSTM, GRU or RNN whose gates are a product with parameters"};
   const recurrent_scan& s = found->second;
   std::vector<std::string> first;
   const std::string from = port_of(s.sequence);
-  for (auto v : s.first) first.push_back(behind(port_of(v), "unsqueeze", "nn::unsqueeze{.axes = lamina::axes(0)}"));
+  for (auto v : s.first) first.push_back(append(port_of(v), "unsqueeze", "nn::unsqueeze{.axes = lamina::axes(0)}"));
   const std::string name = unique(s.kind);
   layer(name, "nn::" + s.kind + "{.input_size = " + std::to_string(s.input_size) +
                   ", .hidden_size = " + std::to_string(s.hidden_size) + (s.bias ? "" : ", .bias = false") +
@@ -217,9 +217,9 @@ void topology_writer::scan(std::int32_t at) {
     if (first.empty())
       result(
           at,
-          behind(name + ".output", "last", std::string("nn::select{.axis = 0, .index = ") + (s.reverse ? "0}" : "-1}")),
+          append(name + ".output", "last", std::string("nn::select{.axis = 0, .index = ") + (s.reverse ? "0}" : "-1}")),
           i);
-    else result(at, behind(name + (i ? ".cn" : ".hn"), "last", "nn::squeeze{.axes = lamina::axes(0)}"), i);
+    else result(at, append(name + (i ? ".cn" : ".hn"), "last", "nn::squeeze{.axes = lamina::axes(0)}"), i);
   }
 }
 

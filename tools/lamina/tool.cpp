@@ -48,8 +48,8 @@ given given_for(const std::string& model, const program& p, const std::string& o
   const auto equals = option.find('=');
   if (equals == option.npos) {
     if (p.inputs().size() == 1) return {0, option};
-    throw value_error(words(model, ": `", printable(option), "` has no name; expected NAME=VALUE, since the net has ",
-                            p.inputs().size(), " inputs"));
+    throw value_error(text_of(model, ": `", printable(option), "` has no name; expected NAME=VALUE, since the net has ",
+                              p.inputs().size(), " inputs"));
   }
   const std::string name = option.substr(0, equals);
   std::string there;
@@ -58,20 +58,20 @@ given given_for(const std::string& model, const program& p, const std::string& o
     if (input == name) return {i, option.substr(equals + 1)};
     there += (i ? ", `" : "`") + printable(input) + "`";
   }
-  throw value_error(words(model, ": the net has no input `", printable(name), "`; its inputs are ",
-                          there.empty() ? "none" : there.c_str()));
+  throw value_error(text_of(model, ": the net has no input `", printable(name), "`; its inputs are ",
+                            there.empty() ? "none" : there.c_str()));
 }
 
 std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
   std::vector<any_tensor> inputs(p.inputs().size());
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())
-      throw unsupported_error(words(model, ": input `", printable(n.name), "` is ", n.results[0],
-                                    ", and files hold tensors; run this net by a session"));
+      throw unsupported_error(text_of(model, ": input `", printable(n.name), "` is ", n.results[0],
+                                      ", but files hold tensors; run this net with a session"));
   for (const auto& option : options) {
     const auto [input, file] = given_for(model, p, option);
     if (inputs[input])
-      throw value_error(words(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
+      throw value_error(text_of(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
     inputs[input] = read_npy(file);
   }
   return inputs;
@@ -90,9 +90,10 @@ shape parsed_shape(const std::string& model, const std::string& name, const std:
     const bool good = end > at && (end == s.size() || (s[end] == 'x' && end + 1 < s.size())) && dims.rank < max_rank &&
                       n > 0 && n <= max_elements / elements;
     if (!good)
-      throw value_error(words(model, ": ", name.empty() ? "" : "input `", printable(name), name.empty() ? "`" : "`: `",
-                              printable(s), "` is no shape; expected numbers from 1, as in 8x1x28x28, at most ",
-                              max_rank, " of them and of 2^40 elements"));
+      throw value_error(text_of(model, ": ", name.empty() ? "" : "input `", printable(name),
+                                name.empty() ? "`" : "`: `", printable(s),
+                                "` is not a shape; expected numbers from 1, as in 8x1x28x28, at most ", max_rank,
+                                " of them and 2^40 elements"));
     dims.push_back(n);
     elements *= n;
     at = end + 1;
@@ -110,17 +111,17 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
     if (shaped[input])
-      throw value_error(words(model, ": input `", printable(n.name),
-                              "` has two shapes; expected one, and the second is `", printable(value), "`"));
+      throw value_error(text_of(model, ": input `", printable(n.name),
+                                "` has two shapes; expected one, and the second is `", printable(value), "`"));
     shaped[input] = true;
     all[input] = parsed_shape(model, n.name, value);
     if (!fits(n.results[0].dims, all[input]))
-      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
-                              "; the given shape is ", all[input]));
+      throw value_error(text_of(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
+                                "; the given shape is ", all[input]));
     if (const dim clash = names.bind(n.results[0].dims, all[input]); clash.is_name())
-      throw value_error(words(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
-                              "; the given shape is ", all[input], ", but dimension `", clash, "` is ", names(clash),
-                              " in another input"));
+      throw value_error(text_of(model, ": input `", printable(n.name), "` is ", n.results[0].dims,
+                                "; the given shape is ", all[input], ", but dimension `", clash, "` is ", names(clash),
+                                " in another input"));
   }
   for (auto& s : all) {
     s = names(s);
@@ -142,15 +143,15 @@ onnx::read_options options_of(const std::string& path, const given_inputs& given
   std::set<std::string> valued;
   for (const auto& v : given.values) {
     const auto equals = v.find('=');
-    if (equals == v.npos) throw value_error(words(path, ": `", printable(v), "` has no name; expected NAME=VALUE"));
+    if (equals == v.npos) throw value_error(text_of(path, ": `", printable(v), "` has no name; expected NAME=VALUE"));
     const std::string name = v.substr(0, equals), value = v.substr(equals + 1);
     if (!valued.insert(name).second)
-      throw value_error(words(path, ": input `", printable(name), "` has two values; expected one"));
+      throw value_error(text_of(path, ": input `", printable(name), "` has two values; expected one"));
     if (const auto number = number_in(value)) o.numbers.emplace_back(name, *number);
     else if (value.ends_with(".npy")) o.values.emplace_back(name, read_npy(value));
     else
-      throw value_error(words(path, ": input `", printable(name), "`: `", printable(value),
-                              "` is no value; expected a number or FILE.npy"));
+      throw value_error(text_of(path, ": input `", printable(name), "`: `", printable(value),
+                                "` is not a value; expected a number or FILE.npy"));
   }
   return o;
 }
@@ -215,8 +216,8 @@ std::string note_on_extents(const program& p, const std::vector<std::string>& sh
       return p.inputs().size() == 1 || s.starts_with(n.name + "=");
     });
     if (!given && !n.results[0].dims.is_static())
-      return words("; the open extents of input `", printable(n.name), "`, ", n.results[0].dims,
-                   ", count as 1 without ", option, " ", printable(n.name), "=...");
+      return text_of("; the open extents of input `", printable(n.name), "`, ", n.results[0].dims,
+                     ", count as 1 without ", option, " ", printable(n.name), "=...");
   }
   return {};
 }
@@ -243,21 +244,21 @@ signals::~signals() {
 }
 int signals::noted() noexcept { return noted_number.load(std::memory_order_relaxed); }
 void signals::check() {
-  if (noted()) throw stopped_error("the work is not finished");
+  if (noted()) throw stopped_error("the work was not finished");
 }
 
 void check_writable(const std::string& file) {
   const auto fail = [&](const char* why) {
-    throw file_error(words(printable(file, 1024), ": cannot be written: ", why));
+    throw file_error(text_of(printable(file, 1024), ": cannot be written: ", why));
   };
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored)) fail(std::strerror(EISDIR));
   // Files are written to a temporary file and renamed, so the folder must be writable.
-  std::string beside = (std::filesystem::path(file).parent_path() / ".lamina-XXXXXX").string();
-  const int made = ::mkstemp(beside.data());
+  std::string temporary = (std::filesystem::path(file).parent_path() / ".lamina-XXXXXX").string();
+  const int made = ::mkstemp(temporary.data());
   if (made < 0) fail(std::strerror(errno));
   ::close(made);
-  ::unlink(beside.c_str());
+  ::unlink(temporary.c_str());
 }
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& there) {
@@ -319,12 +320,12 @@ std::vector<std::vector<any_tensor>> samples_of(const std::string& model, const 
   for (std::size_t i = 0; i < files.size(); ++i) {
     const std::string name = printable(p.at(p.inputs()[i]).name);
     if (files[i].empty())
-      throw value_error(words(model, ": input `", name, "` (", p.at(p.inputs()[i]).results[0],
-                              ") is not given; write --input NAME=FILE.npy"));
+      throw value_error(text_of(model, ": input `", name, "` (", p.at(p.inputs()[i]).results[0],
+                                ") is not given; write --input NAME=FILE.npy"));
     if (files[i].size() != samples.size())
-      throw value_error(words(model, ": input `", name, "` has ", files[i].size(), " files, and input `",
-                              printable(p.at(p.inputs()[0]).name), "` ", samples.size(),
-                              "; each sample needs all inputs"));
+      throw value_error(text_of(model, ": input `", name, "` has ", files[i].size(), " files, and input `",
+                                printable(p.at(p.inputs()[0]).name), "` ", samples.size(),
+                                "; each sample needs all inputs"));
     for (std::size_t k = 0; k < samples.size(); ++k) samples[k].push_back(read_npy(files[i][k]));
   }
   return samples;

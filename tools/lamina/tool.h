@@ -194,7 +194,7 @@ void check_writable(const std::string& file);
 
 // ---- words -----------------------------------------------------------------------------------------------------------
 
-template <class... T> std::string words(const T&... parts) {
+template <class... T> std::string text_of(const T&... parts) {
   lamina::message_text t;
   ((t << parts), ...);
   return t.string();

@@ -56,7 +56,7 @@ class topology_writer {
   void layer(const std::string& name, const std::string& what);
   void connect(const std::string& from, const std::string& to);
   void single(std::int32_t at, const std::string& name, const std::string& what);
-  std::string behind(const std::string& port, const std::string& name, const std::string& what);
+  std::string append(const std::string& port, const std::string& name, const std::string& what);
   void result(std::int32_t at, const std::string& port, std::int32_t which = 0) { ports_[{at, which}] = port; }
 
   // ---- layers (source_layers.cpp) ----

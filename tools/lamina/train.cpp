@@ -30,9 +30,9 @@ any_tensor read_array(const std::string& path) { return path.ends_with(".npy") ?
 image_dataset read_data(const train_arguments& o, const std::string& images, const std::string& labels) {
   any_tensor bytes = read_array(images), classes = read_array(labels);
   if (bytes.element() != dtype::uint8 || (bytes.shape().rank != 3 && bytes.shape().rank != 4))
-    throw file_error(words(images, " is ", bytes.type(), "; expected uint8 [N x H x W] or [N x C x H x W]"));
+    throw file_error(text_of(images, " is ", bytes.type(), "; expected uint8 [N x H x W] or [N x C x H x W]"));
   if (classes.shape().rank != 1 || !is_integer(classes.element()))
-    throw file_error(words(labels, " is ", classes.type(), "; expected integers [N]"));
+    throw file_error(text_of(labels, " is ", classes.type(), "; expected integers [N]"));
   shape s = bytes.shape();
   if (s.rank == 3) s = {s[0], 1, s[1], s[2]};
   const any_tensor pictures(bytes.memory(), {dtype::uint8, s});
@@ -45,7 +45,7 @@ image_dataset read_data(const train_arguments& o, const std::string& images, con
       for (T v : classes.elements<T>()) largest = std::max(largest, to[i++] = static_cast<std::int64_t>(v));
     }
   });
-  if (largest > 1000000) throw file_error(words(labels, ": a class is ", largest, "; expected at most 1000000"));
+  if (largest > 1000000) throw file_error(text_of(labels, ": a class is ", largest, "; expected at most 1000000"));
   std::vector<std::string> names;
   for (std::int64_t i = 0; i <= largest; ++i) names.push_back(std::to_string(i));
   return about(images, [&] {
@@ -73,8 +73,8 @@ class frozen_parameters {
           p.trainable(false);
         }
       if (!found)
-        throw value_error(words("--freeze: `", printable(pattern), "` is found in no name of a parameter; there are ",
-                                names_of(all_)));
+        throw value_error(
+            text_of("--freeze: `", printable(pattern), "` matches no parameter; there are ", names_of(all_)));
     }
   }
   void thaw() {
@@ -83,11 +83,11 @@ class frozen_parameters {
 
  private:
   static std::regex compiled(const std::string& pattern) {
-    if (pattern.size() > 1024) throw value_error("--freeze: the expression has more than 1024 letters");
+    if (pattern.size() > 1024) throw value_error("--freeze: the expression has more than 1024 characters");
     try {
       return std::regex(pattern);
     } catch (const std::regex_error&) {
-      throw value_error(words("--freeze: `", printable(pattern), "` is no regular expression (ECMAScript)"));
+      throw value_error(text_of("--freeze: `", printable(pattern), "` is not a regular expression (ECMAScript)"));
     }
   }
   static std::string names_of(const parameter_store& all) {
@@ -131,11 +131,11 @@ void check_loss(model_core& net, const image_dataset& data, const std::string& l
   }
   const std::string is = probabilities ? "log_loss" : logarithms ? "nll" : "cross_entropy";
   if (is == loss || (is == "nll" && loss == "cross_entropy")) return;  // log-probabilities are logits as well
-  throw value_error(words("--loss ", loss, ": the output of the net is ",
-                          probabilities ? "probabilities"
-                          : logarithms  ? "log-probabilities"
-                                        : "logits",
-                          "; expected --loss ", is));
+  throw value_error(text_of("--loss ", loss, ": the output of the net is ",
+                            probabilities ? "probabilities"
+                            : logarithms  ? "log-probabilities"
+                                          : "logits",
+                            "; expected --loss ", is));
 }
 
 json json_of(const training_report& r, const std::vector<std::string>& files) {
@@ -193,7 +193,7 @@ void train(const train_arguments& o) {
     report = with_gradients([&] { return training.fit(data, fit); });
   } catch (const stopped_error& e) {
     if (o.checkpoint.empty() || !std::filesystem::exists(o.checkpoint)) throw;
-    throw stopped_error(words(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
+    throw stopped_error(text_of(e.what(), "; continue with --resume from ", printable(o.checkpoint, 1024)));
   }
   frozen.thaw();
   // The model keeps ownership of the program.

@@ -120,13 +120,13 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   /// called at most once.
   template <class Builder> requires std::convertible_to<detail::built_by<Builder>, Value>
   cache_result<Value> get_or_create(const Key& key, Builder&& builder) {
-    if (auto value = look(key)) return {*std::move(value), cache_lookup::hit};
+    if (auto value = find_copy(key)) return {*std::move(value), cache_lookup::hit};
     return create(key, builder);
   }
 
   /// Returns the value of a key if it is cached; never waits for a build.
   std::optional<Value> get(const Key& key) {
-    auto value = look(key);
+    auto value = find_copy(key);
     if (!value) misses_.fetch_add(1, std::memory_order_relaxed);
     return value;
   }
@@ -153,7 +153,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     std::vector<taken> dropped;
     const std::lock_guard lock(change_);
     const all_stripes all(*this);
-    settle_order();
+    apply_recorded_uses();
     std::size_t gone = 0;
     for (; gone < n && table_.oldest(); ++gone) drop(*table_.oldest(), dropped);
     evictions_ += gone;
@@ -166,7 +166,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     const std::lock_guard lock(change_);
     pending_.clear();
     const all_stripes all(*this);
-    settle_order();
+    apply_recorded_uses();
     while (table_.oldest()) drop(*table_.oldest(), dropped);
   }
 
@@ -196,7 +196,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   using entry = typename table::entry;
   using taken = typename table::taken;
 
-  /// Per-stripe data of an entry: last use since `settle_order` (0: none), and number of active visits.
+  /// Per-stripe data of an entry: last use since `apply_recorded_uses` (0: none), and number of active visits.
   struct mark {
     std::uint64_t used = 0, visits = 0;
   };
@@ -221,7 +221,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
 
   // ---- hits: one stripe is locked -----------------------------------------------------------------------------------
 
-  stripe& mine() { return stripes_[detail::thread_number() & mask_]; }
+  stripe& own_stripe() { return stripes_[detail::thread_number() & mask_]; }
 
   /// Finds the entry of a key and counts a hit.
   entry* hit(stripe& s, const Key& key) {
@@ -239,15 +239,15 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
     return e;
   }
 
-  std::optional<Value> look(const Key& key) {
-    stripe& s = mine();
+  std::optional<Value> find_copy(const Key& key) {
+    stripe& s = own_stripe();
     const std::lock_guard lock(s.mutex);
     if (entry* const e = hit(s, key)) return e->content.value;
     return std::nullopt;
   }
 
   template <class Use> bool visit_kept(const Key& key, Use& use) {
-    stripe& s = mine();
+    stripe& s = own_stripe();
     entry* e = nullptr;
     {
       const std::lock_guard lock(s.mutex);
@@ -283,7 +283,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
   }
 
   /// Applies the uses recorded in all stripes to the table's order, oldest first.
-  void settle_order() {
+  void apply_recorded_uses() {
     std::size_t count = 0;
     for (std::size_t i = 0; i <= mask_; ++i) count += stripes_[i].touched.size();
     uses_.reserve(count);
@@ -330,7 +330,7 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
 
   void keep(const Key& key, Value value, std::size_t bytes, std::vector<taken>& dropped) {
     const all_stripes all(*this);
-    settle_order();
+    apply_recorded_uses();
     while (table_.size() >= limits_.entries || bytes > limits_.bytes - bytes_) {
       drop(*table_.oldest(), dropped);
       ++evictions_;
@@ -363,11 +363,11 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
       builds_.fetch_add(1, std::memory_order_relaxed);
       return {detail::build_with<Value>(builder).value, cache_lookup::miss};
     }
-    std::shared_ptr<pending_build> mine;
+    std::shared_ptr<pending_build> own;
     {
       std::unique_lock lock(change_);
       for (;;) {
-        if (auto value = look(key)) return {*std::move(value), cache_lookup::hit};
+        if (auto value = find_copy(key)) return {*std::move(value), cache_lookup::hit};
         const auto known = pending_.find(key);
         if (known == pending_.end()) break;
         const std::shared_ptr<pending_build> other = known->second;
@@ -376,21 +376,21 @@ export template <CacheKey Key, std::copyable Value> class shared_cache {
         lock.unlock();
         return {*other->value, cache_lookup::miss};
       }
-      mine = std::make_shared<pending_build>();
-      pending_.try_emplace(key, mine);
+      own = std::make_shared<pending_build>();
+      pending_.try_emplace(key, own);
     }
     misses_.fetch_add(1, std::memory_order_relaxed);
     builds_.fetch_add(1, std::memory_order_relaxed);
-    build_guard end{*this, key, *mine};
+    build_guard end{*this, key, *own};
     built<Value> made = detail::build_with<Value>(builder);
-    finish(key, *mine, made);
+    finish(key, *own, made);
     end.landed = true;
     return {std::move(made.value), cache_lookup::miss};
   }
 
   /// Waits for a build; returns whether it produced a value.
   bool wait_for(pending_build& f, std::unique_lock<std::mutex>& lock) {
-    const detail::waiting_for said(f);
+    const detail::waiting_for waiter(f);
     ++f.waiting;
     while (f.now == pending_build::state::building) f.done.wait(lock);
     return f.now == pending_build::state::ready;

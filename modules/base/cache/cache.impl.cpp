@@ -19,12 +19,10 @@ std::size_t cache_capacity(std::string_view setting) {
     n = 10 * n + digit;
   }
   text t;
-  if (!whole)
-    detail::raise(error_kind::value, t << "the capacity of a cache is a whole number, and `" << setting << "` is none");
+  if (!whole) detail::raise(error_kind::value, t << "cache capacity: expected a whole number, got `" << setting << "`");
   if (!fits && !negative)
-    detail::raise(error_kind::value, t << "the capacity of a cache is at most "
-                                       << std::numeric_limits<std::size_t>::max() << ", and `" << setting
-                                       << "` is more");
+    detail::raise(error_kind::value, t << "cache capacity: expected at most " << std::numeric_limits<std::size_t>::max()
+                                       << ", got `" << setting << "`");
   return negative ? 0 : n;
 }
 
@@ -37,16 +35,16 @@ constinit std::atomic<std::size_t> next_shared{0};
 constinit thread_local std::size_t number_of_this_thread = no_number;
 
 // Returns the number when the thread ends.
-struct held_number {
+struct number_guard {
   std::uint64_t bit = 0;
-  ~held_number() { numbers_in_use.fetch_and(~bit, std::memory_order_relaxed); }
+  ~number_guard() { numbers_in_use.fetch_and(~bit, std::memory_order_relaxed); }
 };
 
 }  // namespace
 
 std::size_t thread_number() noexcept {
   if (number_of_this_thread != no_number) return number_of_this_thread;
-  static thread_local held_number held;
+  static thread_local number_guard held;
   std::uint64_t in_use = numbers_in_use.load(std::memory_order_relaxed);
   for (;;) {
     const auto lowest = static_cast<std::size_t>(std::countr_one(in_use));
@@ -86,7 +84,7 @@ waiting_for::waiting_for(const build_state& what) : what_(what) {
   for (const build_state* next = &what; next && next->now == build_state::state::building;) {
     if (next->builder == me)
       raise(error_kind::state,
-            "a builder asks the cache for the key that it is building, or waits for one that waits for it");
+            "a cache builder requests the key that it is building, directly or through another builder");
     const auto at =
         std::find_if(waiters.begin(), waiters.end(), [&](const waiter& w) { return w.thread == next->builder; });
     next = at == waiters.end() ? nullptr : at->what;
@@ -119,7 +117,7 @@ multi_cache::multi_cache(cache_limits limits) : all_(std::make_shared<all_types>
 
 multi_cache::all_types& multi_cache::all() const {
   if (!all_) [[unlikely]]
-    detail::raise(error_kind::state, "multi_cache: it was moved to another one, and has no caches any more");
+    detail::raise(error_kind::state, "multi_cache: it was moved from and has no caches");
   return *all_;
 }
 

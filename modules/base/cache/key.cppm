@@ -178,88 +178,88 @@ template <class T>
 concept HasOwnHash = requires(const T& key) {
   { key.hash() } -> std::convertible_to<std::size_t>;
 };
-template <class T> inline constexpr bool can_be_looked_through =
+template <class T> inline constexpr bool is_inspectable =
     std::is_aggregate_v<T> && !std::is_union_v<T> && !std::is_array_v<T>;
 
 // ---- diagnostics of keys --------------------------------------------------------------------------------------------
 
 inline constexpr std::string_view instead =
-    "keep a value or an id of it in the key, and hand addresses over when the result is used";
+    "keep a value or an id of it in the key, and pass addresses when the result is used";
 
-template <class T> consteval text key_fault(const text& where);
+template <class T> consteval text key_problem(const text& where);
 
 /// Message about the parts of a list, optional, pair, tuple or aggregate; empty if valid.
-template <class Whole, class... Part> consteval text parts_fault(type_list<Part...>, std::string_view word) {
+template <class Whole, class... Part> consteval text parts_problem(type_list<Part...>, std::string_view word) {
   text found;
   std::size_t number = 0;
-  const auto look = [&]<class P>() {
+  const auto check_part = [&]<class P>() {
     ++number;
     if (!found.empty()) return;
     text where;
     where << word;
     if (sizeof...(Part) > 1 || word == "member ") where << number << " of ";
     where << "`" << type_name<Whole>() << "`";
-    found = key_fault<P>(where);
+    found = key_problem<P>(where);
   };
-  (look.template operator()<Part>(), ...);
+  (check_part.template operator()<Part>(), ...);
   return found;
 }
 
-template <class T> consteval text parts_of_aggregate_fault() {
+template <class T> consteval text aggregate_problem() {
   constexpr std::string_view declare = "declare `using plain_key = void;` and `std::size_t hash() const`";
   text t;
   if constexpr (begins_with_anything<T>) {
-    t << "the first part of `" << type_name<T>() << "` is made from a value of any type, so that a cache cannot look "
-      << "through it: " << declare;
+    t << "the first member of `" << type_name<T>() << "` is made from a value of any type, so a cache cannot "
+      << "inspect it: " << declare;
   } else if constexpr (has_base<T>) {
-    t << "`" << type_name<T>() << "` derives from another class, so that a cache cannot look through it: hold that as "
+    t << "`" << type_name<T>() << "` derives from another class, so a cache cannot inspect it: hold the base as "
       << "a member, or " << declare;
   } else if constexpr (member_count<T> > max_members || (member_count<T> == 0 && !std::is_empty_v<T>)) {
-    t << "a cache looks through classes of up to " << max_members << " members, and `" << type_name<T>()
+    t << "a cache inspects classes of up to " << max_members << " members, and `" << type_name<T>()
       << "` has more: " << declare;
   } else {
-    t = parts_fault<T>(members_of<T>(), "member ");
+    t = parts_problem<T>(members_of<T>(), "member ");
     if (t.empty() && !std::equality_comparable<T>)
-      t << "keys of a cache are compared: `" << type_name<T>() << "` has no `bool operator==(const " << type_name<T>()
+      t << "cache keys are compared: `" << type_name<T>() << "` has no `bool operator==(const " << type_name<T>()
         << "&) const = default;`";
   }
   return t;
 }
 
 /// Message about a key type or a type within it, which `where` describes; empty if valid.
-template <class Declared> consteval text key_fault(const text& where) {
+template <class Declared> consteval text key_problem(const text& where) {
   using T = std::remove_cv_t<Declared>;
   text t;
   if constexpr (std::is_reference_v<T> || is_one_of<T, std::reference_wrapper>) {
-    t << "keys of a cache hold no reference: " << where << " is `" << type_name<T>() << "`; " << instead;
+    t << "cache keys cannot hold references: " << where << " is `" << type_name<T>() << "`; " << instead;
   } else if constexpr (is_address<T>) {
-    t << "keys of a cache hold no pointer: " << where << " is `" << type_name<T>() << "`; " << instead;
+    t << "cache keys cannot hold pointers: " << where << " is `" << type_name<T>() << "`; " << instead;
   } else if constexpr (is_borrowed<T>) {
-    t << "keys of a cache own what they hold: " << where << " is `" << type_name<T>()
-      << "`, which looks at memory of others; hold a std::string or std::vector";
+    t << "cache keys must own their data: " << where << " is `" << type_name<T>()
+      << "`, which does not own its memory; hold a std::string or std::vector";
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || is_owned_text<T>) {
   } else if constexpr (std::is_array_v<T>) {
-    t = key_fault<std::remove_extent_t<T>>(where);
+    t = key_problem<std::remove_extent_t<T>>(where);
   } else if constexpr (is_list<T> || is_one_of<T, std::optional>) {
-    t = parts_fault<T>(type_list<typename T::value_type>(), "the element of ");
+    t = parts_problem<T>(type_list<typename T::value_type>(), "the element of ");
   } else if constexpr (std::is_same_v<T, std::monostate>) {
   } else if constexpr (is_duration<T>) {
-    t = parts_fault<T>(type_list<typename T::rep>(), "the number of ");
+    t = parts_problem<T>(type_list<typename T::rep>(), "the number of ");
   } else if constexpr (is_time_point<T>) {
-    t = parts_fault<T>(type_list<typename T::duration>(), "the duration of ");
+    t = parts_problem<T>(type_list<typename T::duration>(), "the duration of ");
   } else if constexpr (is_pair_or_tuple<T> || is_variant<T>) {
     t = []<template <class...> class Whole, class... Part>(std::type_identity<Whole<Part...>>) {
-      return parts_fault<T>(type_list<Part...>(), "part ");
+      return parts_problem<T>(type_list<Part...>(), "part ");
     }(std::type_identity<T>());
   } else if constexpr (DeclaresPlainKey<T>) {
     if constexpr (!HasOwnHash<T>)
       t << "`" << type_name<T>() << "` declares `plain_key` and has no `std::size_t hash() const`";
     else if constexpr (!std::equality_comparable<T>)
-      t << "keys of a cache are compared: `" << type_name<T>() << "` has no operator==";
-  } else if constexpr (can_be_looked_through<T>) {
-    t = parts_of_aggregate_fault<T>();
+      t << "cache keys are compared: `" << type_name<T>() << "` has no operator==";
+  } else if constexpr (is_inspectable<T>) {
+    t = aggregate_problem<T>();
   } else {
-    t << "a cache cannot look into " << where << ", `" << type_name<T>()
+    t << "a cache cannot inspect " << where << ", `" << type_name<T>()
       << "`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it";
     if constexpr (!HasOwnHash<T>) t << ", and `std::size_t hash() const`";
     t << ", or in a class of your own that holds it";
@@ -269,7 +269,7 @@ template <class Declared> consteval text key_fault(const text& where) {
 
 template <class Key> struct key_check {
   static consteval text message() {
-    text t = key_fault<Key>(text("the key"));
+    text t = key_problem<Key>(text("the key"));
     if (t.empty() && !std::is_copy_constructible_v<Key>)
       t << "a cache copies its keys: `" << type_name<Key>() << "` cannot be copied";
     return t;

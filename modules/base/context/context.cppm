@@ -76,7 +76,7 @@ template <class S> struct scheduler_check {
     };
     text t;
     if (bulk && width) return t;
-    t << type_name<S>() << " is no scheduler: it needs ";
+    t << type_name<S>() << " is not a scheduler: it needs ";
     if (!bulk) t << "`bulk(n, f)`, which calls f(i) for each std::size_t i below n and returns when all are done";
     if (!bulk && !width) t << ", and ";
     if (!width) t << "`int concurrency()`, the number of calls that may run at once";

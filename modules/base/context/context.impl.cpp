@@ -56,7 +56,7 @@ static constexpr int max_threads = 1024;
 static int checked(int threads) {
   if (threads > max_threads) {
     text t;
-    t << "context: " << threads << " threads are asked for, and at most " << max_threads << " are allowed";
+    t << "context: " << threads << " threads requested, and at most " << max_threads << " are allowed";
     detail::raise(error_kind::value, t);
   }
   return threads;
@@ -79,7 +79,7 @@ context::context(detail::any_scheduler scheduler, lamina::isa set) : context(1, 
   threads_ = shared_->pool->threads();
   if (threads_ < 1 || threads_ > max_threads) {
     text t;
-    t << "context: the scheduler's concurrency is to be 1 to " << max_threads << ", and it is " << threads_;
+    t << "context: scheduler concurrency: expected 1 to " << max_threads << ", got " << threads_;
     detail::raise(error_kind::value, t);
   }
 }

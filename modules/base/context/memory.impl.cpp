@@ -136,7 +136,7 @@ struct thread_cache {
       }
   }
   // Adds `pending` to `current_bytes`; from then on up to `max` bytes may be pending.
-  void settle(std::int64_t max) noexcept {
+  void flush_pending(std::int64_t max) noexcept {
     max_pending = max;
     current_bytes.fetch_add(pending.read(), std::memory_order_relaxed);
     pending.set(0);
@@ -202,7 +202,7 @@ struct cache_end {
     cache.state.store(thread_cache::states::ended, std::memory_order_relaxed);
     cache.give_up();
     cache.free_given_up();
-    cache.settle(0);
+    cache.flush_pending(0);
     other_allocations.fetch_add(cache.allocations.read(), std::memory_order_relaxed);
     registry().remove(cache);
   }
@@ -233,9 +233,9 @@ bool thread_cache::attend() noexcept {
 
 // Adds `change` and the pending bytes to `current_bytes`; returns false and adds nothing if that would exceed the
 // limit. `now` receives the bytes in use.
-bool count_bytes(thread_cache* mine, std::int64_t change, std::int64_t& now) noexcept {
+bool count_bytes(thread_cache* local, std::int64_t change, std::int64_t& now) noexcept {
   const auto max = byte_limit.load(std::memory_order_relaxed);
-  const auto all = change + (mine ? mine->pending.read() : 0);
+  const auto all = change + (local ? local->pending.read() : 0);
   if (max && change > 0) {
     now = current_bytes.load(std::memory_order_relaxed);
     do {
@@ -245,7 +245,7 @@ bool count_bytes(thread_cache* mine, std::int64_t change, std::int64_t& now) noe
     now = current_bytes.fetch_add(all, std::memory_order_relaxed);
   }
   now += all;
-  if (mine) mine->pending.set(0);
+  if (local) local->pending.set(0);
   return true;
 }
 
@@ -297,19 +297,19 @@ namespace {
 
 // Slow path: no cached block, or the bytes must be counted immediately.
 [[gnu::noinline]] void* allocate_slowly(std::size_t bytes, size_class c, bool inside) {
-  thread_cache& mine = cache;
+  thread_cache& local = cache;
   const auto change = static_cast<std::int64_t>(c.bytes);
   std::int64_t now = 0;
-  const bool counted = (inside && mine.gather(c.index, change)) || count_bytes(inside ? &mine : nullptr, change, now);
-  void* p = counted && inside && c.index >= 0 ? mine.get(c.index) : nullptr;
-  if (inside) mine.leave();
+  const bool counted = (inside && local.gather(c.index, change)) || count_bytes(inside ? &local : nullptr, change, now);
+  void* p = counted && inside && c.index >= 0 ? local.get(c.index) : nullptr;
+  if (inside) local.leave();
   if (!counted) refuse(bytes, now);
   if (!p && !(p = from_system(c.bytes))) {
     count_bytes(nullptr, -change, now);
     refused_by_system(bytes, "the system refused ", " bytes");
   }
   if (now) raise_peak(now);
-  if (inside) mine.allocations.add(1);
+  if (inside) local.allocations.add(1);
   else other_allocations.fetch_add(1, std::memory_order_relaxed);
   return p;
 }
@@ -321,14 +321,14 @@ void* memory::allocate(std::size_t bytes) {
   if (bytes >> 47) [[unlikely]]
     refused_by_system(bytes, "", " bytes requested");
   const size_class c = rounded(bytes);
-  thread_cache& mine = cache;
-  const bool inside = mine.enter();
-  if (!inside || static_cast<unsigned>(c.index) > static_cast<unsigned>(small_class) || !mine.heads[c.index] ||
-      !mine.gather(c.index, static_cast<std::int64_t>(c.bytes)))
+  thread_cache& local = cache;
+  const bool inside = local.enter();
+  if (!inside || static_cast<unsigned>(c.index) > static_cast<unsigned>(small_class) || !local.heads[c.index] ||
+      !local.gather(c.index, static_cast<std::int64_t>(c.bytes)))
     return allocate_slowly(bytes, c, inside);
-  void* p = mine.get(c.index);
-  mine.leave();
-  mine.allocations.add(1);
+  void* p = local.get(c.index);
+  local.leave();
+  local.allocations.add(1);
   return p;
 }
 
@@ -336,12 +336,12 @@ void memory::release(void* p, std::size_t bytes) noexcept {
   if (!p) return;
   const size_class c = rounded(bytes);
   const auto change = -static_cast<std::int64_t>(c.bytes);
-  thread_cache& mine = cache;
-  const bool inside = mine.enter();
+  thread_cache& local = cache;
+  const bool inside = local.enter();
   std::int64_t now = 0;
-  if (!inside || !mine.gather(c.index, change)) count_bytes(inside ? &mine : nullptr, change, now);
-  const bool kept = inside && c.index >= 0 && mine.keep(p, c);
-  if (inside) mine.leave();
+  if (!inside || !local.gather(c.index, change)) count_bytes(inside ? &local : nullptr, change, now);
+  const bool kept = inside && c.index >= 0 && local.keep(p, c);
+  if (inside) local.leave();
   if (!kept) std::free(p);
 }
 
@@ -362,12 +362,12 @@ void memory::limit(std::int64_t bytes) {
   if (bytes < 0) {
     text t;
     detail::raise(error_kind::value,
-                  t << "memory::limit: the most bytes in use cannot be " << bytes << "; 0 is no limit");
+                  t << "memory::limit: `bytes` is " << bytes << "; expected 0 or more; 0 is no limit");
   }
   std::lock_guard lock(registry().mutex);
   byte_limit = bytes;
   // From here on every thread counts its bytes immediately; their pending bytes are collected.
-  if (can_hold()) registry().each_held([max = max_to_gather()](thread_cache& c) { c.settle(max); });
+  if (can_hold()) registry().each_held([max = max_to_gather()](thread_cache& c) { c.flush_pending(max); });
 }
 
 void memory::trim() noexcept {

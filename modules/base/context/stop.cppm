@@ -17,7 +17,7 @@ template <class T> struct stop_token_check {
     text t;
     if constexpr (!StopToken<T>)
       t << type_name<T>()
-        << " is no stop token: it needs `bool stop_requested() const noexcept`, as std::stop_token has it";
+        << " is not a stop token: it needs `bool stop_requested() const noexcept`, as in std::stop_token";
     return t;
   }
 };

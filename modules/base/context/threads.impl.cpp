@@ -45,7 +45,7 @@ int checked(std::string_view whose, int n) {
   if (n <= max_threads) return n;
   text t;
   detail::raise(error_kind::value,
-                t << whose << ": " << n << " threads are asked for, and at most " << max_threads << " are allowed");
+                t << whose << ": " << n << " threads requested, and at most " << max_threads << " are allowed");
 }
 
 // Spins until `ready()` holds, for at most 50 us; returns whether it does.
@@ -205,12 +205,12 @@ class run_of_lanes {
 
   void work() noexcept {
     begun_.fetch_add(1, std::memory_order_acq_rel);
-    if (const std::size_t mine = own_share(); mine < shares_.size()) {
-      const job_mark mark{pool_, static_cast<int>(mine), innermost};
+    if (const std::size_t own = own_share(); own < shares_.size()) {
+      const job_mark mark{pool_, static_cast<int>(own), innermost};
       const detail::stopped_by same(stop_);
       innermost = &mark;
       try {
-        while (take(mine)) {}
+        while (take(own)) {}
       } catch (...) {
         if (!failed_.exchange(true, std::memory_order_acq_rel)) failure_ = std::current_exception();
         open(calls_.stages);
@@ -228,15 +228,15 @@ class run_of_lanes {
   }
 
   // Makes one call or waits for the next stage. Returns false at the end of the run.
-  bool take(std::size_t mine) {
-    const std::size_t stage = shares_[mine].begun.load(std::memory_order_acquire) >> 32;
+  bool take(std::size_t own) {
+    const std::size_t stage = shares_[own].begun.load(std::memory_order_acquire) >> 32;
     if (stage == calls_.stages) return false;
     for (std::size_t i = 0; i < shares_.size(); ++i)
-      if (take_from((mine + i) % shares_.size(), mine)) return true;
-    wait_for_stage_after(stage, shares_[mine]);
+      if (take_from((own + i) % shares_.size(), own)) return true;
+    wait_for_stage_after(stage, shares_[own]);
     return true;
   }
-  bool take_from(std::size_t share, std::size_t mine) {
+  bool take_from(std::size_t share, std::size_t own) {
     auto& begun = shares_[share].begun;
     std::uint64_t at = begun.load(std::memory_order_acquire);
     const auto call = [&] { return first_of(share, at >> 32) + (at & calls_mask); };
@@ -245,16 +245,16 @@ class run_of_lanes {
     at = begun.fetch_add(1, std::memory_order_acq_rel);  // may belong to a later stage by now
     if (!left()) return false;
     const std::size_t stage = at >> 32;
-    calls_.f(calls_.state, stage, call(), static_cast<int>(mine));
-    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == size(stage)) begin(stage + 1, mine);
+    calls_.f(calls_.state, stage, call(), static_cast<int>(own));
+    if (done_.fetch_add(1, std::memory_order_acq_rel) + 1 == size(stage)) begin(stage + 1, own);
     return true;
   }
   // Opens the next stage with more than one call; runs single calls before it directly, without other lanes.
-  void begin(std::size_t stage, std::size_t mine) {
+  void begin(std::size_t stage, std::size_t own) {
     for (; stage < calls_.stages; ++stage) {
       const std::size_t n = size(stage);
       if (n > 1) break;
-      if (n == 1) calls_.f(calls_.state, stage, 0, static_cast<int>(mine));
+      if (n == 1) calls_.f(calls_.state, stage, 0, static_cast<int>(own));
     }
     done_.store(0, std::memory_order_relaxed);
     open(stage);
@@ -266,8 +266,8 @@ class run_of_lanes {
     std::lock_guard lock(mutex_);
     opened_.notify_all();
   }
-  void wait_for_stage_after(std::size_t stage, const share_of_lane& mine) {
-    const auto opened = [&] { return mine.begun.load(std::memory_order_seq_cst) >> 32 != stage; };
+  void wait_for_stage_after(std::size_t stage, const share_of_lane& own) {
+    const auto opened = [&] { return own.begun.load(std::memory_order_seq_cst) >> 32 != stage; };
     if (spin_until(opened)) return;
     sleeping_.fetch_add(1, std::memory_order_seq_cst);
     std::unique_lock lock(mutex_);
@@ -377,7 +377,7 @@ template <class E> struct combined : E, worker_failures {
 };
 
 [[noreturn]] void raise_all(std::vector<std::exception_ptr> failures, int workers) {
-  auto said = [workers, count = failures.size()](std::string_view first) {
+  auto message = [workers, count = failures.size()](std::string_view first) {
     text t;
     t << first << " (" << count << " of " << workers << " workers have failed)";
     return t.string();
@@ -385,27 +385,28 @@ template <class E> struct combined : E, worker_failures {
   try {
     std::rethrow_exception(failures.front());
   } catch (const shape_error& e) {
-    throw combined<shape_error>(std::move(failures), said(e.what()));
+    throw combined<shape_error>(std::move(failures), message(e.what()));
   } catch (const type_error& e) {
-    throw combined<type_error>(std::move(failures), said(e.what()));
+    throw combined<type_error>(std::move(failures), message(e.what()));
   } catch (const value_error& e) {
-    throw combined<value_error>(std::move(failures), said(e.what()));
+    throw combined<value_error>(std::move(failures), message(e.what()));
   } catch (const file_error& e) {
-    throw combined<file_error>(std::move(failures), said(e.what()));
+    throw combined<file_error>(std::move(failures), message(e.what()));
   } catch (const state_error& e) {
-    throw combined<state_error>(std::move(failures), said(e.what()));
+    throw combined<state_error>(std::move(failures), message(e.what()));
   } catch (const deadline_error& e) {
-    throw combined<deadline_error>(std::move(failures), said(e.what()));
+    throw combined<deadline_error>(std::move(failures), message(e.what()));
   } catch (const stopped_error& e) {
-    throw combined<stopped_error>(std::move(failures), said(e.what()));
+    throw combined<stopped_error>(std::move(failures), message(e.what()));
   } catch (const resource_error& e) {
-    throw combined<resource_error>(std::move(failures), said(e.what()));
+    throw combined<resource_error>(std::move(failures), message(e.what()));
   } catch (const unsupported_error& e) {
-    throw combined<unsupported_error>(std::move(failures), said(e.what()));
+    throw combined<unsupported_error>(std::move(failures), message(e.what()));
   } catch (const out_of_memory& e) {
-    throw combined<out_of_memory>(std::move(failures), said(e.what()), e.requested(), e.used(), e.limit(), e.planned());
-  } catch (const std::exception& e) { throw combined<error>(std::move(failures), said(e.what())); } catch (...) {
-    throw combined<error>(std::move(failures), said("an exception without a message"));
+    throw combined<out_of_memory>(std::move(failures), message(e.what()), e.requested(), e.used(), e.limit(),
+                                  e.planned());
+  } catch (const std::exception& e) { throw combined<error>(std::move(failures), message(e.what())); } catch (...) {
+    throw combined<error>(std::move(failures), message("an exception without a message"));
   }
 }
 

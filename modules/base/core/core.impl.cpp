@@ -25,14 +25,14 @@ std::optional<double> number_in(std::string_view s) {
   const auto [end, why] = std::from_chars(s.data(), s.data() + s.size(), x);
   if (why == std::errc() && end == s.data() + s.size()) return x;
 #else  // libc++ 19 reads no real numbers
-  const std::string spelled(s);
+  const std::string chars(s);
   static const ::locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   char* end = nullptr;
-  const double x = ::strtod_l(spelled.c_str(), &end, plain);
+  const double x = ::strtod_l(chars.c_str(), &end, plain);
   const bool begins =
       !s.empty() && (s[0] == '-' || s[0] == '.' || s[0] == 'i' || s[0] == 'n' || (s[0] >= '0' && s[0] <= '9'));
   const bool holds = !std::isinf(x) || s.find("inf") != s.npos;
-  if (begins && holds && end == spelled.c_str() + spelled.size() && s.find_first_of("xX") == s.npos) return x;
+  if (begins && holds && end == chars.c_str() + chars.size() && s.find_first_of("xX") == s.npos) return x;
 #endif
   return {};
 }

@@ -231,7 +231,7 @@ append_file& append_file::operator=(append_file&&) noexcept = default;
 append_file::~append_file() = default;
 
 void append_file::write(std::string_view bytes) {
-  if (!impl_) detail::raise(error_kind::state, "append_file: it was moved to another one, which has its file");
+  if (!impl_) detail::raise(error_kind::state, "append_file: it was moved from and has no file");
   writer_access::fill(impl_->file.number, impl_->path, [&](writer& w) { w.write(bytes); });
 }
 

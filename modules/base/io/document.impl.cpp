@@ -45,10 +45,9 @@ class json_value {
 /// A parsed text. `reason` is the message of a failed parse, empty on success.
 class json_document final : public json::events {
  public:
-  explicit json_document(std::string_view words) {
-    if (words.size() > max_bytes)
-      reason << "documents have at most " << max_bytes << " bytes, and this has " << words.size();
-    else json::parse(words.data(), words.size(), *this);
+  explicit json_document(std::string_view json_text) {
+    if (json_text.size() > max_bytes) reason << "expected at most " << max_bytes << " bytes, got " << json_text.size();
+    else json::parse(json_text.data(), json_text.size(), *this);
   }
   json_document(const json_document&) = delete;
   json_document& operator=(const json_document&) = delete;
@@ -92,7 +91,7 @@ class json_document final : public json::events {
     const std::string_view word = name;
     return add(word == "null" ? json_kind::null : json_kind::boolean, std::int64_t(word == "true"));
   }
-  void error(std::size_t byte) override { reason << "no JSON: error at byte " << byte; }
+  void error(std::size_t byte) override { reason << "not JSON: error at byte " << byte; }
 
  private:
   friend class json_value;

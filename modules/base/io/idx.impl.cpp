@@ -56,10 +56,10 @@ class byte_source {
  private:
   [[noreturn]] void broken() {
     int state = Z_OK;
-    const char* words = ::gzerror(stream_, &state);
+    const char* message = ::gzerror(stream_, &state);
     if (state == Z_ERRNO) detail::system_failure(path_, "cannot be read", errno);
     // Removes zlib's `<fd:N>` prefix: the stream was opened by descriptor.
-    std::string_view reason = words;
+    std::string_view reason = message;
     if (auto colon = reason.find(">: "); reason.starts_with("<fd:") && colon != reason.npos)
       reason.remove_prefix(colon + 3);
     text t;
@@ -83,7 +83,7 @@ dtype element_of(const std::string& path, unsigned code) {
     default: break;
   }
   text t;
-  t << "magic number: the element type is to be 8, 9, 11, 12, 13 or 14, and this is " << code;
+  t << "magic number: expected element type 8, 9, 11, 12, 13 or 14, got " << code;
   file_failure(path, t);
 }
 
@@ -98,7 +98,7 @@ any_tensor read_idx(const std::string& path) {
   unsigned char magic[4];
   if (auto n = in.read(magic, 4); n != 4) {
     text t;
-    t << "magic number: 4 bytes are expected, and the file holds " << n;
+    t << "magic number: expected 4 bytes; the file has " << n;
     file_failure(path, t);
   }
   if (magic[0] || magic[1]) {
@@ -111,7 +111,7 @@ any_tensor read_idx(const std::string& path) {
   int rank = magic[3];
   if (rank < 1 || rank > max_rank) {
     text t;
-    t << "magic number: the rank is to be 1.." << max_rank << ", and this is " << rank;
+    t << "magic number: expected rank 1.." << max_rank << ", got " << rank;
     file_failure(path, t);
   }
 

@@ -53,7 +53,7 @@ bool quote(const char* text, std::size_t bytes, void (*sink)(void*, const char*,
   return true;
 }
 
-void spell(double v, void (*sink)(void*, const char*, std::size_t), void* state) {
+void write_number(double v, void (*sink)(void*, const char*, std::size_t), void* state) {
   const auto spelling = nlohmann::json(v).dump();
   sink(state, spelling.data(), spelling.size());
 }

@@ -35,6 +35,6 @@ bool quote(const char* text, std::size_t bytes, void (*sink)(void* state, const 
            void* state);
 
 /// Passes `sink` the shortest spelling of a finite number that reads back to the same bits.
-void spell(double v, void (*sink)(void* state, const char* chars, std::size_t count), void* state);
+void write_number(double v, void (*sink)(void* state, const char* chars, std::size_t count), void* state);
 
 }  // namespace lamina::json

@@ -32,7 +32,7 @@ struct npy_header {
 /// Reads the dict of a header: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
 class npy_header_reader {
  public:
-  npy_header_reader(std::string_view where, std::string_view words) : where_(where), rest_(words) {}
+  npy_header_reader(std::string_view where, std::string_view header) : where_(where), rest_(header) {}
 
   npy_header read() {
     npy_header h;
@@ -42,7 +42,7 @@ class npy_header_reader {
       const auto key = string();
       expect(':');
       bool* seen = key == "descr" ? &descr : key == "fortran_order" ? &order : key == "shape" ? &extents : nullptr;
-      if (!seen) fail("keys of the header are descr, fortran_order and shape, and this is `", printable(key), "`");
+      if (!seen) fail("header: expected the keys descr, fortran_order and shape, got `", printable(key), "`");
       if (std::exchange(*seen, true)) fail("the header says ", key, " twice");
       if (key == "descr") element(h);
       else if (key == "fortran_order") h.fortran = boolean();
@@ -53,7 +53,7 @@ class npy_header_reader {
       }
     }
     skip_space();
-    if (!rest_.empty()) fail("the header goes on behind its dict");
+    if (!rest_.empty()) fail("the header continues after its dict");
     if (!descr || !order || !extents) fail("the header lacks ", !descr ? "descr" : !order ? "fortran_order" : "shape");
     return h;
   }
@@ -74,13 +74,13 @@ class npy_header_reader {
     return true;
   }
   void expect(char c) {
-    if (!take(c)) fail("the header is to have `", c, "` before `", printable(rest_, 20), "`");
+    if (!take(c)) fail("header: expected `", c, "` before `", printable(rest_, 20), "`");
   }
   std::string_view string() {
     skip_space();
     const char quote = rest_.empty() ? '\0' : rest_[0];
     const auto end = quote == '\'' || quote == '"' ? rest_.find(quote, 1) : rest_.npos;
-    if (end == rest_.npos) fail("the header is to have a string before `", printable(rest_, 20), "`");
+    if (end == rest_.npos) fail("header: expected a string before `", printable(rest_, 20), "`");
     const auto s = rest_.substr(1, end - 1);
     rest_.remove_prefix(end + 1);
     return s;
@@ -92,11 +92,11 @@ class npy_header_reader {
         rest_.remove_prefix(word.size());
         return word == "True";
       }
-    fail("fortran_order is to be True or False, and is `", printable(rest_, 20), "`");
+    fail("fortran_order: expected True or False, got `", printable(rest_, 20), "`");
   }
   void element(npy_header& h) {
     skip_space();
-    if (rest_.starts_with('[')) unknown("a structure of several");
+    if (rest_.starts_with('[')) unknown("a structured type");
     const auto descr = string();
     for (int i = 0; i < npy_known; ++i)
       if (descr.size() == 3 && std::string_view("<>=|").find(descr[0]) != std::string_view::npos &&
@@ -110,7 +110,7 @@ class npy_header_reader {
   }
   [[noreturn]] void unknown(std::string_view descr) const {
     text t;
-    t << where_ << ": the element type `" << printable(descr, 40) << "` is not one of lamina's, which are";
+    t << where_ << ": the element type `" << printable(descr, 40) << "` is not supported; expected one of";
     for (int i = 0; i < npy_known; ++i) t << ' ' << npy_names[i];
     raise(error_kind::unsupported, t);
   }
@@ -124,10 +124,10 @@ class npy_header_reader {
       while (digits < rest_.size() && rest_[digits] >= '0' && rest_[digits] <= '9') {
         if (__builtin_mul_overflow(n, std::int64_t(10), &n) ||
             __builtin_add_overflow(n, std::int64_t(rest_[digits] - '0'), &n))
-          fail("shape has an extent that is beyond 2^63 - 1");
+          fail("shape has an extent above 2^63 - 1");
         ++digits;
       }
-      if (digits == 0) fail("shape is to have a whole number before `", printable(rest_, 20), "`");
+      if (digits == 0) fail("shape: expected a whole number before `", printable(rest_, 20), "`");
       rest_.remove_prefix(digits);
       if (!rest_.empty() && rest_[0] == 'L') rest_.remove_prefix(1);  // a Python 2 long
       if (s.rank == max_rank) fail("shape has more than ", max_rank, " extents");
@@ -162,35 +162,35 @@ void from_fortran(const std::byte* in, std::byte* out, const shape& s, std::size
 
 npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   const std::string_view all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  const npy_header_reader words(where, {});
+  const npy_header_reader header(where, {});
   auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(all[i])); };
   if (all.size() < 10)
-    words.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(),
-               " bytes");
-  if (!all.starts_with(npy_magic)) words.fail("an npy file begins with \\x93NUMPY, and this does not");
+    header.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(),
+                " bytes");
+  if (!all.starts_with(npy_magic)) header.fail("an npy file begins with \\x93NUMPY, and this does not");
   const auto major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
     text t;
     raise(error_kind::unsupported,
-          t << where << ": version " << major << '.' << minor << " of npy; 1.0, 2.0 and 3.0 are known");
+          t << where << ": version " << major << '.' << minor << " of npy; 1.0, 2.0 and 3.0 are supported");
   }
   const std::size_t begin = major == 1 ? 10 : 12;
-  if (all.size() < begin) words.fail("the file ends inside the length of its header (is it truncated?)");
+  if (all.size() < begin) header.fail("the file ends inside the length of its header (is it truncated?)");
   const std::size_t length = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
   if (length > largest_npy_header)
-    words.fail("header length: at most ", largest_npy_header, " is allowed, and this is ", length);
+    header.fail("header length: expected at most ", largest_npy_header, ", got ", length);
   if (length > all.size() - begin)
-    words.fail("header length: ", length, " bytes are promised, and the file holds ", all.size() - begin,
-               " after the length (is it truncated?)");
+    header.fail("header length: ", length, " bytes are declared, and the file has ", all.size() - begin,
+                " after the length (is it truncated?)");
   npy_header h = npy_header_reader(where, all.substr(begin, length)).read();
   h.data = begin + length;
   std::int64_t extents[max_rank]{};
   for (int i = 0; i < h.type.dims.rank; ++i) extents[i] = h.type.dims.at(i);
   const auto size = checked_bytes({extents, static_cast<std::size_t>(h.type.dims.rank)}, size_of(h.type.element));
-  if (size < 0) words.fail("shape ", h.type.dims, " has more elements than memory can hold");
+  if (size < 0) header.fail("shape ", h.type.dims, " has more elements than memory can hold");
   if (const auto there = all.size() - h.data; static_cast<std::size_t>(size) != there)
-    words.fail(h.type, " takes ", size, " bytes, and the file holds ", there,
-               static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
+    header.fail(h.type, " takes ", size, " bytes, and the file holds ", there,
+                static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
   return h;
 }
 
@@ -209,25 +209,25 @@ any_tensor npy_array(view<const std::byte> bytes, std::string_view where) {
     for (std::size_t i = 0; i < made.bytes(); ++i)
       if (static_cast<unsigned>(out[i]) > 1) {
         text t;
-        t << "bytes of bool are to be 0 or 1, and element " << i << " is " << static_cast<unsigned>(out[i]);
+        t << "bool: expected bytes 0 or 1; element " << i << " is " << static_cast<unsigned>(out[i]);
         file_failure(where, t);
       }
   return made;
 }
 
 /// Everything before the elements: magic, version and header.
-std::string npy_words(const tensor_type& t) {
+std::string npy_prefix(const tensor_type& t) {
   const char order = size_of(t.element) == 1 ? '|' : std::endian::native == std::endian::little ? '<' : '>';
   text dict;
   dict << "{'descr': '" << order << npy_names[static_cast<int>(t.element)] << "', 'fortran_order': False, 'shape': (";
   for (int i = 0; i < t.dims.rank; ++i) dict << (i ? ", " : "") << t.dims.at(i);
   dict << (t.dims.rank == 1 ? ",), }" : "), }");
-  std::string words = dict.string();
-  words.append(63 - (10 + words.size()) % 64, ' ');  // aligns the elements to 64 bytes
-  words += '\n';
+  std::string header = dict.string();
+  header.append(63 - (10 + header.size()) % 64, ' ');  // aligns the elements to 64 bytes
+  header += '\n';
   std::string all(npy_magic);
-  all += {'\1', '\0', static_cast<char>(words.size() & 255), static_cast<char>(words.size() >> 8)};
-  return all + words;
+  all += {'\1', '\0', static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8)};
+  return all + header;
 }
 
 }  // namespace detail
@@ -239,9 +239,9 @@ any_tensor read_npy(const std::string& path) {
 
 void write_npy(const std::string& path, const any_tensor& v) {
   if (v.element() == dtype::string)
-    detail::raise(error_kind::unsupported, path + ": strings are not written: npy has none of varying length");
+    detail::raise(error_kind::unsupported, path + ": strings cannot be written: npy has no variable-length strings");
   write_file_atomically(path, [&](writer& out) {
-    out.write(detail::npy_words(v.type()));
+    out.write(detail::npy_prefix(v.type()));
     out.write(v.data(), v.bytes());
   });
 }

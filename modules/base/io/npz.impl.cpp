@@ -39,13 +39,13 @@ class archive {
     std::set<std::string> names;
     std::uint64_t taken = 0;
     for (const auto& e : directory()) {
-      if (!e.name.ends_with(".npy")) fail(e, "is no npy file");
+      if (!e.name.ends_with(".npy")) fail(e, "is not an npy file");
       // Rejects overlapping entries, which would let a small file unpack to any size.
       if (e.packed > file_.size - taken)
-        fail(e, "takes ", e.packed, " bytes, and of the file's ", file_.size, " the entries before it leave ",
+        fail(e, "takes ", e.packed, " bytes; of the file's ", file_.size, ", earlier entries leave ",
              file_.size - taken);
       taken += e.packed;
-      if (!names.insert(e.name).second) fail(e, "is there twice");
+      if (!names.insert(e.name).second) fail(e, "occurs twice");
       made.push_back({e.name.substr(0, e.name.size() - 4), array(e)});
     }
     return made;
@@ -75,11 +75,11 @@ class archive {
     std::uint64_t end = file_.size - 22;
     const std::uint64_t first = file_.size > 22 + 65535 ? file_.size - 22 - 65535 : 0;
     while (number(end, 4) != end_mark || end + 22 + number(end + 20, 2) != file_.size)
-      if (end-- == first) fail_whole("no end of a zip archive is found (not an npz file, or truncated?)");
+      if (end-- == first) fail_whole("no end-of-archive record found (not an npz file, or truncated?)");
     std::uint64_t count = number(end + 10, 2), at = number(end + 16, 4);
     if (end >= 20 && number(end - 20, 4) == wide_place_mark) {
       const auto wide = number(end - 12, 8);
-      if (number(wide, 4) != wide_end_mark) fail_whole("the wide directory is not where the archive says");
+      if (number(wide, 4) != wide_end_mark) fail_whole("the ZIP64 directory is not where the archive says");
       count = number(wide + 32, 8);
       at = number(wide + 48, 8);
     }
@@ -127,7 +127,7 @@ class archive {
 
   any_tensor array(const archive_entry& e) const {
     if (e.method != 0 && e.method != 8)
-      fail(e, "is packed by method ", e.method, ", and 0 (stored) and 8 (deflated) are known");
+      fail(e, "is compressed by method ", e.method, "; expected 0 (stored) or 8 (deflated)");
     if (number(e.place, 4) != local_mark) fail(e, "does not begin where the directory says");
     const auto begin = e.place + 30 + number(e.place + 26, 2) + number(e.place + 28, 2);
     if (begin > file_.size || e.packed > file_.size - begin) fail(e, "reaches beyond the file (is it truncated?)");
@@ -139,7 +139,7 @@ class archive {
       whole = unpacked(e, data);
       data = whole.data();
     }
-    if (checksum(data, e.size) != e.crc) fail(e, "is damaged: its checksum is not that of the directory");
+    if (checksum(data, e.size) != e.crc) fail(e, "is damaged: its checksum differs from the directory's");
     return detail::npy_array({data, static_cast<std::size_t>(e.size)}, path_ + ": array `" + printable(e.name) + "`");
   }
   std::vector<std::byte> unpacked(const archive_entry& e, const std::byte* data) const {
@@ -150,19 +150,19 @@ class archive {
     std::uint64_t in = 0, made = 0;
     int state = Z_OK;
     while (state == Z_OK) {
-      const auto given = std::min(max, e.packed - in), room = std::min(max, e.size - made);
+      const auto given = std::min(max, e.packed - in), space = std::min(max, e.size - made);
       stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(data + in));
       stream.avail_in = static_cast<uInt>(given);
       stream.next_out = reinterpret_cast<Bytef*>(out.data() + made);
-      stream.avail_out = static_cast<uInt>(room);
+      stream.avail_out = static_cast<uInt>(space);
       state = ::inflate(&stream, Z_NO_FLUSH);
       in += given - stream.avail_in;
-      made += room - stream.avail_out;
-      if (state == Z_OK && given == stream.avail_in && room == stream.avail_out) state = Z_BUF_ERROR;
+      made += space - stream.avail_out;
+      if (state == Z_OK && given == stream.avail_in && space == stream.avail_out) state = Z_BUF_ERROR;
     }
     ::inflateEnd(&stream);
     if (state != Z_STREAM_END || made != e.size)
-      fail(e, "is damaged: its compressed data does not make the ", e.size, " bytes that are promised");
+      fail(e, "is damaged: its compressed data does not unpack to ", e.size, " bytes");
     return out;
   }
 
@@ -179,7 +179,7 @@ struct record {
   }
 };
 
-std::string deflated(const std::string& words, const any_tensor& v, const std::string& path) {
+std::string deflated(const std::string& header, const any_tensor& v, const std::string& path) {
   z_stream stream{};
   if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     detail::raise(error_kind::memory, path + ": no memory to pack");
@@ -195,7 +195,7 @@ std::string deflated(const std::string& words, const any_tensor& v, const std::s
       out.append(part, sizeof part - stream.avail_out);
     } while (stream.avail_out == 0);
   };
-  pack(words.data(), words.size(), Z_NO_FLUSH);
+  pack(header.data(), header.size(), Z_NO_FLUSH);
   pack(v.data(), v.bytes(), Z_FINISH);
   ::deflateEnd(&stream);
   return out;
@@ -211,22 +211,22 @@ void write_npz(const std::string& path, view<const named_tensor> arrays, bool co
     text t;
     t << path << ": array `" << printable(a.name) << "`: ";
     if (!names.insert(a.name).second) detail::raise(error_kind::value, t << "two arrays have this name");
-    if (a.name.empty() || a.name.size() > 65000) detail::raise(error_kind::value, t << "a name has 1 to 65000 bytes");
+    if (a.name.empty() || a.name.size() > 65000)
+      detail::raise(error_kind::value, t << "expected a name of 1 to 65000 bytes");
     if (a.value.element() == dtype::string)
-      detail::raise(error_kind::unsupported, t << "strings are not written: npy has none of varying length");
+      detail::raise(error_kind::unsupported, t << "strings cannot be written: npy has no variable-length strings");
     if (a.value.bytes() >= all_ones - 1024)
-      detail::raise(error_kind::value,
-                    t << a.value.type() << " takes 4 GiB or more, which is not written; use safetensors");
+      detail::raise(error_kind::value, t << a.value.type() << " takes 4 GiB or more; use safetensors");
   }
-  if (arrays.size() >= 65535) detail::raise(error_kind::value, path + ": at most 65534 arrays are written");
+  if (arrays.size() >= 65535) detail::raise(error_kind::value, path + ": at most 65534 arrays are supported");
   write_file_atomically(path, [&](writer& out) {
     record directory;
     std::uint64_t place = 0;
     for (const auto& a : arrays) {
-      const auto words = detail::npy_words(a.value.type());
-      const std::string name = a.name + ".npy", packed = compressed ? deflated(words, a.value, path) : std::string();
-      const std::uint64_t size = words.size() + a.value.bytes(), takes = compressed ? packed.size() : size;
-      auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(words.data()), words.size());
+      const auto header = detail::npy_prefix(a.value.type());
+      const std::string name = a.name + ".npy", packed = compressed ? deflated(header, a.value, path) : std::string();
+      const std::uint64_t size = header.size() + a.value.bytes(), takes = compressed ? packed.size() : size;
+      auto crc = ::crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
       if (a.value.bytes()) crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(a.value.data()), a.value.bytes());
       // Version 2.0, names in UTF-8, method, the first day of 1980, checksum, sizes, lengths of name and extra field.
       record both;
@@ -236,15 +236,14 @@ void write_npz(const std::string& path, view<const named_tensor> arrays, bool co
       out.write(local.bytes);
       if (compressed) out.write(packed);
       else {
-        out.write(words);
+        out.write(header);
         out.write(a.value.data(), a.value.bytes());
       }
       directory(4, entry_mark)(2, 20).bytes += both.bytes;
       directory(2, 0)(2, 0)(2, 0)(4, 0)(4, place).bytes += name;
       place += local.bytes.size() + takes;
       if (place > all_ones - 65536)
-        detail::raise(error_kind::value,
-                      path + ": the arrays take 4 GiB or more, which is not written; use safetensors");
+        detail::raise(error_kind::value, path + ": the arrays take 4 GiB or more; use safetensors");
     }
     const auto size = directory.bytes.size();
     directory(4, end_mark)(2, 0)(2, 0)(2, arrays.size())(2, arrays.size())(4, size)(4, place)(2, 0);

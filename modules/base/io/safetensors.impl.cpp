@@ -67,7 +67,7 @@ class header_reader final : public json::events {
                   : key_ == "shape"        ? &t.has_shape
                   : key_ == "data_offsets" ? &t.has_offsets
                                            : nullptr;
-    if (!known) return refuse("keys are dtype, shape and data_offsets, and this is `", printable(key_), "`");
+    if (!known) return refuse("expected the keys dtype, shape and data_offsets, got `", printable(key_), "`");
     if (std::exchange(*known, true)) return refuse(key_, " is given twice");
     return go(key_ == "dtype" ? place::type : key_ == "shape" ? place::shape_value : place::offsets_value);
   }
@@ -100,7 +100,7 @@ class header_reader final : public json::events {
   bool unsigned_number(std::uint64_t v) override {
     if (!in_numbers()) return unexpected("a number");
     if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      return refuse(key_, " holds ", v, ", which is beyond 2^63 - 1");
+      return refuse(key_, " holds ", v, ", which exceeds 2^63 - 1");
     auto& list = at_ == place::shape ? tensors.back().extents : tensors.back().offsets;
     std::size_t max = at_ == place::shape ? max_rank : 2;
     if (list.size() == max) return refuse(key_, " has more than ", max, " numbers");
@@ -109,7 +109,7 @@ class header_reader final : public json::events {
   }
   bool other_number(const char* spelling, std::size_t count) override {
     if (!in_numbers()) return unexpected("a number");
-    return refuse(key_, " holds ", printable({spelling, count}), ", which is no integer in 0..2^63 - 1");
+    return refuse(key_, " holds ", printable({spelling, count}), ", not an integer in 0..2^63 - 1");
   }
   bool other(const char* name) override { return unexpected(name); }
   void error(std::size_t byte) override { reason << "the header is not JSON: error at byte " << byte; }
@@ -143,15 +143,15 @@ class header_reader final : public json::events {
     return false;
   }
   bool unexpected(std::string_view found) {
-    std::string_view wanted = at_ == place::outside          ? "the header is to be an object of tensors"
-                              : at_ == place::metadata_value ? "an object of strings is expected"
-                              : at_ == place::metadata_text  ? "values are to be strings"
-                              : at_ == place::tensor_value  ? "an object with dtype, shape and data_offsets is expected"
-                              : at_ == place::type          ? "dtype is to be a string"
-                              : at_ == place::shape_value   ? "shape is to be an array"
-                              : at_ == place::offsets_value ? "data_offsets is to be an array"
-                                                            : "only integers are expected here";
-    return refuse(wanted, ", and this is ", found);
+    std::string_view expected = at_ == place::outside          ? "header: expected an object of tensors"
+                                : at_ == place::metadata_value ? "expected an object of strings"
+                                : at_ == place::metadata_text  ? "values: expected strings"
+                                : at_ == place::tensor_value   ? "expected an object with dtype, shape and data_offsets"
+                                : at_ == place::type           ? "dtype: expected a string"
+                                : at_ == place::shape_value    ? "shape: expected an array"
+                                : at_ == place::offsets_value  ? "data_offsets: expected an array"
+                                                               : "expected only integers";
+    return refuse(expected, ", got ", found);
   }
 
   place at_ = place::outside;
@@ -168,10 +168,10 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
   int type = 0;
   while (type < dtype_count && (format_names[type].empty() || format_names[type] != d.type)) ++type;
   if (type == dtype_count) {
-    t << "dtype is to be one of";
+    t << "dtype: expected one of";
     for (auto n : format_names)
       if (!n.empty()) t << ' ' << n;
-    t << ", and this is " << printable(d.type, 40);
+    t << ", got " << printable(d.type, 40);
     fail();
   }
   d.checked = {static_cast<dtype>(type), shape::of(d.extents)};
@@ -182,7 +182,7 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
     fail();
   }
   if (d.offsets.size() != 2) {
-    t << "data_offsets is to hold begin and end, and holds " << d.offsets.size() << " numbers";
+    t << "data_offsets: expected begin and end, got " << d.offsets.size() << " numbers";
     fail();
   }
   auto begin = d.offsets[0], end = d.offsets[1];
@@ -201,7 +201,7 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
     fail();
   }
   if (begin != taken) {
-    t << "its bytes are to begin at " << taken << ", where the tensor before it ends, and data_offsets begin at "
+    t << "expected its bytes to begin at " << taken << ", where the previous tensor ends; data_offsets begin at "
       << begin << (begin < taken ? " (overlap)" : " (gap)");
     fail();
   }
@@ -212,7 +212,7 @@ void check_values(const std::string& path, const description& d, const std::byte
   for (std::size_t i = 0; i < d.checked.bytes(); ++i)
     if (static_cast<unsigned>(bytes[i]) > 1) {
       text t;
-      t << "tensor `" << printable(d.name) << "`: bytes of BOOL are to be 0 or 1, and element " << i << " is "
+      t << "tensor `" << printable(d.name) << "`: BOOL: expected bytes 0 or 1; element " << i << " is "
         << static_cast<unsigned>(bytes[i]);
       file_failure(path, t);
     }
@@ -236,13 +236,12 @@ std::uint64_t length_of_header(const std::string& path, const std::byte* first, 
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(first[i]);
   if (length > largest_header) {
     text t;
-    t << "header length: at most " << largest_header << " is allowed, and this is " << length
-      << " (not a safetensors file?)";
+    t << "header length: expected at most " << largest_header << ", got " << length << " (not a safetensors file?)";
     file_failure(path, t);
   }
   if (length > size - 8) {
     text t;
-    t << "header length: " << length << " bytes are promised, and the file holds " << size - 8
+    t << "header length: " << length << " bytes are declared, and the file has " << size - 8
       << " after the length (is it truncated?)";
     file_failure(path, t);
   }
@@ -362,7 +361,7 @@ void write_safetensors(const std::string& path, view<const safetensors_reader::e
     if (format_names[static_cast<int>(t.type.element)].empty()) {
       text e;
       e << path << ": tensor `" << printable(t.name) << "`: safetensors has no type for " << t.type.element;
-      if (t.type.element != dtype::string) e << "; write its bytes, as bit_cast to uint8 or int8 gives them";
+      if (t.type.element != dtype::string) e << "; bit_cast it to uint8 or int8 first";
       detail::raise(error_kind::unsupported, e);
     }
     order.push_back(&t);
@@ -394,17 +393,17 @@ void write_safetensors(const std::string& path, view<const safetensors_reader::e
     at += t->type.bytes();
   }
   header << "}";
-  std::string words = header.string();
+  std::string header_text = header.string();
   // Aligns the data to 64 bytes; the format allows spaces after the header.
-  words.append((64 - (words.size() + 8) % 64) % 64, ' ');
-  if (words.size() > largest_header)
+  header_text.append((64 - (header_text.size() + 8) % 64) % 64, ' ');
+  if (header_text.size() > largest_header)
     detail::raise(error_kind::value, path + ": names and metadata take more than the 100 MB that the format allows");
 
   write_file_atomically(path, [&](writer& out) {
     unsigned char length[8];
-    for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(words.size() >> (8 * i));
+    for (int i = 0; i < 8; ++i) length[i] = static_cast<unsigned char>(header_text.size() >> (8 * i));
     out.write(length, sizeof length);
-    out.write(words);
+    out.write(header_text);
     for (auto* t : order) elements(static_cast<std::size_t>(t - tensors.data()), out);
   });
 }

@@ -7,20 +7,20 @@ import lamina.std;
 
 namespace lamina::detail {
 
-void append_words(void* to, const char* chars, std::size_t count) {
+void append_chars(void* to, const char* chars, std::size_t count) {
   *static_cast<text*>(to) << std::string_view(chars, count);
 }
 
 /// Appends a quoted and escaped string. Errors: value_error, beginning with `where`, for invalid UTF-8.
-text& quoted(text& t, std::string_view words, std::string_view where) {
-  if (json::quote(words.data(), words.size(), &append_words, &t)) return t;
+text& quoted(text& t, std::string_view chars, std::string_view where) {
+  if (json::quote(chars.data(), chars.size(), &append_chars, &t)) return t;
   text why;
-  raise(error_kind::value, why << where << ": names and metadata are to be UTF-8");
+  raise(error_kind::value, why << where << ": names and metadata must be UTF-8");
 }
 
 /// Appends the shortest spelling of a finite number that reads back to the same bits.
-text& spelled(text& t, double finite) {
-  json::spell(finite, &append_words, &t);
+text& append_number(text& t, double finite) {
+  json::write_number(finite, &append_chars, &t);
   return t;
 }
 

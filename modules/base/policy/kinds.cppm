@@ -34,8 +34,7 @@ template <class L> struct activation_check {
   static consteval text message() {
     text t;
     if (!HasForward<L> && !HasForwardPorts<L>)
-      t << "activation is given `" << type_name<L>()
-        << "`, which is no layer: a layer is a class with a member `forward`";
+      t << "activation is given `" << type_name<L>() << "`, not a layer: a layer is a class with a member `forward`";
     return t;
   }
 };

@@ -145,7 +145,7 @@ template <auto P> consteval std::string_view name_of_sub() {
   return found;
 }
 // Whether two different entries exist for one sublayer.
-template <auto... P> inline constexpr bool says_more_of_a_sub = [] {
+template <auto... P> inline constexpr bool has_conflicting_sub = [] {
   constexpr std::size_t n = sizeof...(P);
   if constexpr ((is_sub_values<std::remove_cvref_t<decltype(P)>> + ... + 0) < 2) return false;
   else {
@@ -174,7 +174,7 @@ template <auto P> consteval auto normal_policy() {
   else return P;
 }
 template <auto P, auto... All> consteval auto normal_among() {
-  if constexpr (says_more_of_a_sub<All...>) return normal_policy<whole_policy<P, All...>()>();
+  if constexpr (has_conflicting_sub<All...>) return normal_policy<whole_policy<P, All...>()>();
   else return normal_policy<P>();
 }
 template <auto... P> consteval auto normal_set() { return canonical_set<normal_among<P, P...>()...>(); }
@@ -197,7 +197,7 @@ consteval text kind_name(std::string_view name) {
   if (name.ends_with("_kind")) name.remove_suffix(5);
   return text(name);
 }
-template <auto P> consteval void spell_policy(text& t) {
+template <auto P> consteval void print_policy(text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (requires {
                   typename T::kind;
@@ -212,9 +212,9 @@ template <auto P> consteval void spell_policy(text& t) {
     t << without_scope(whole.substr(from, whole.size() - from - 1));
   }
 }
-template <auto P> consteval text spelled_policy() {
+template <auto P> consteval text policy_text() {
   text t;
-  spell_policy<P>(t);
+  print_policy<P>(t);
   return t;
 }
 
@@ -222,22 +222,20 @@ template <auto P> consteval text spelled_policy() {
 struct with_forward {
   int forward;
 };
-template <class T> struct beside_forward : T, with_forward {};
-template <class T> inline constexpr bool is_layer = !__is_final(T) && !requires { &beside_forward<T>::forward; };
+template <class T> struct forward_probe : T, with_forward {};
+template <class T> inline constexpr bool is_layer = !__is_final(T) && !requires { &forward_probe<T>::forward; };
 
 template <auto... P> struct policy_conflicts;
 // Reports an error inside one argument: a non-policy, or a conflict inside a sub.
-template <auto P> consteval void faults_within(std::size_t position, text& t) {
+template <auto P> consteval void append_problems(std::size_t position, text& t) {
   using T = std::remove_cvref_t<decltype(P)>;
   if constexpr (!std::is_class_v<T>)
-    t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>()
-      << "`, which is no policy";
+    t << "argument " << position << " of policies<...> is a value of type `" << type_name<T>() << "`, not a policy";
   else if constexpr (is_sub_maker<T>)
-    t << "argument " << position
-      << " of policies<...> is a `sub` without its policies, which stand in parentheses behind it";
+    t << "argument " << position << " of policies<...> is a `sub` without policies; write them in parentheses after it";
   else if constexpr (is_layer<T>)
     t << "argument " << position << " of policies<...> is the layer `" << type_name<T>()
-      << "`, which is no policy; activation(...) makes one of it";
+      << "`, not a policy; wrap it in activation(...)";
   else if constexpr (is_sub_values<T>)
     []<fixed_string Name, class... Q>(const sub_values<Name, Q...>&, text& out) {
       text inner = []<std::size_t... I>(std::index_sequence<I...>) {
@@ -263,13 +261,13 @@ template <auto... P> struct policy_conflicts {
     constexpr std::size_t n = sizeof...(P);
     text t;
     std::size_t position = 0;
-    ((t.empty() ? faults_within<P>(++position, t) : void()), ...);
+    ((t.empty() ? append_problems<P>(++position, t) : void()), ...);
     if (!t.empty()) return t;
-    if constexpr (says_more_of_a_sub<P...>) return policy_conflicts<whole_policy<P, P...>()...>::message();
+    if constexpr (has_conflicting_sub<P...>) return policy_conflicts<whole_policy<P, P...>()...>::message();
     std::size_t i = 0, j = 0;
     if (!first_conflict<normal_policy<P>()...>(i, j)) return t;
     std::string_view names[n + 1] = {type_name<policy_kind<P>>()...};
-    text values[n + 1] = {spelled_policy<P>()...};
+    text values[n + 1] = {policy_text<P>()...};
     return t << "policy `" << kind_name(names[i]) << "` is given two different values: `" << values[i] << "` and `"
              << values[j] << "`";
   }
@@ -302,7 +300,7 @@ template <auto... P> struct policy_set {
   /// result(policy) for the policy of a kind that applies to the sublayer at a run-time path of names.
   template <class Kind, class F> static constexpr auto at(view<const label> path, F result) {
     auto found = result(get<Kind>());
-    look<Kind>(path, result, found);
+    find_at<Kind>(path, result, found);
     return found;
   }
   /// The policy of a kind, for the sublayer at a path of names.
@@ -336,11 +334,11 @@ template <auto... P> struct policy_set {
   template <class F> static constexpr void each_sub(F&& f) { (visit_sub<P>(f), ...); }
 
   // Recursion of `at`, also called by the parent's set.
-  template <class Kind, class F, class R> static constexpr void look(view<const label> path, F& result, R& found) {
+  template <class Kind, class F, class R> static constexpr void find_at(view<const label> path, F& result, R& found) {
     if constexpr (has<Kind>) found = result(get<Kind>());
     if (path.empty()) return;
     each_sub([&](std::string_view name, auto set) {
-      if (path.front() == label(name)) set.template look<Kind>(path.subview(1, path.size() - 1), result, found);
+      if (path.front() == label(name)) set.template find_at<Kind>(path.subview(1, path.size() - 1), result, found);
     });
   }
 

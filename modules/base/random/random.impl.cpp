@@ -28,7 +28,7 @@ void shuffle(view<std::int64_t> values, const philox& stream) {
 std::vector<std::int64_t> permutation(std::int64_t n, std::int64_t seed, std::int64_t epoch) {
   if (n < 0) {
     text t;
-    t << "permutation: a count is expected, and this is " << n;
+    t << "permutation: `n` is " << n << "; expected 0 or more";
     detail::raise(error_kind::value, t);
   }
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));

@@ -25,12 +25,12 @@ template <class S> struct scores_check {
                     s.data();
                     s.size();
                   })
-      t << "a sampler draws by scores that lie in memory: a span, a vector, the data() of a tensor";
+      t << "a sampler takes scores in memory: a span, a vector, the data() of a tensor";
     else {
       using score = std::remove_cvref_t<decltype(*std::declval<const S&>().data())>;
       if (std::same_as<score, float> || std::same_as<score, double>) return t;
-      t << "a sampler draws by scores of float32 or float64";
-      if constexpr (Element<score>) t << ", and is given " << dtype_of<score>;
+      t << "a sampler takes scores of float32 or float64";
+      if constexpr (Element<score>) t << "; got " << dtype_of<score>;
     }
     return t;
   }

@@ -16,7 +16,7 @@ void dim::extent_below_zero(std::int64_t n, bool is_unsigned) {
 void dim::bad_name() {
   detail::raise(error_kind::value,
                 "a dimension name has 1 to 10 letters, digits or underscores; names of up to 100 characters, "
-                "with . + - * / ( ) and spaces too, exist at run time");
+                "with . + - * / ( ) and spaces too, are allowed at run time");
 }
 
 namespace {
@@ -48,10 +48,10 @@ std::int64_t dim::long_code(std::string_view name) {
   auto& all = names();
   const std::lock_guard lock(all.mutex);
   if (all.by_code.size() >= long_names::max)
-    detail::raise(error_kind::value, "more than a million names of dimensions are longer than 10 letters");
+    detail::raise(error_kind::value, "more than a million dimension names are longer than 10 letters");
   const auto [at, fresh] = all.by_code.try_emplace(code, name);
   if (!fresh && at->second != name)
-    detail::raise(error_kind::value, "two names of dimensions have one hash; rename one");
+    detail::raise(error_kind::value, "two dimension names have the same hash; rename one");
   return code;
 }
 std::string_view dim::long_name(std::int64_t code) {
@@ -61,7 +61,7 @@ std::string_view dim::long_name(std::int64_t code) {
   return at == all.by_code.end() ? std::string_view("?") : std::string_view(at->second);
 }
 
-void shape::outside() { detail::raise(error_kind::value, "shape: there is no element at this place"); }
+void shape::outside() { detail::raise(error_kind::value, "shape: an index is outside the shape"); }
 void shape::no_such_axis(const shape& s, int axis) {
   text t;
   if (s.rank == 0) t << "shape [] has no axes";
@@ -71,7 +71,7 @@ void shape::no_such_axis(const shape& s, int axis) {
 void shape::not_countable(const shape& s) {
   text t;
   t << "shape " << s;
-  if (s.is_static()) t << " has more elements than 63 bits count";
+  if (s.is_static()) t << " has more than 2^63 - 1 elements";
   else t << " has no size: not all of its extents are numbers";
   detail::raise(error_kind::shape, t);
 }

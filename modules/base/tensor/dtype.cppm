@@ -337,7 +337,7 @@ export [[gnu::noinline]] constexpr text& operator<<(text& t, dtype d) { return t
 
 namespace detail {
 [[noreturn]] inline void no_number_type() {
-  raise(error_kind::unsupported, "strings are no numbers: they are held, and neither computed with nor cast");
+  raise(error_kind::unsupported, "strings are not numbers: they cannot be computed with or cast");
 }
 }  // namespace detail
 namespace detail {
@@ -411,7 +411,7 @@ template <class V> requires std::is_arithmetic_v<V> constexpr text number_mismat
   t << "the number ";
   if constexpr (std::is_floating_point_v<V>) t << static_cast<double>(v);
   else t << +v;
-  t << " is no " << element << ", which holds ";
+  t << " does not fit " << element << ", which holds ";
   with_type(element, [&]<class T>() {
     if constexpr (is_small_integer<T>) t << T::lowest << " to " << T::highest;
     else if constexpr (std::is_integral_v<T>)

@@ -9,14 +9,14 @@ import lamina.std;
 namespace lamina {
 
 namespace detail {
-[[noreturn]] void item_mismatch(const shape& wanted, const shape& given);
+[[noreturn]] void item_mismatch(const shape& expected, const shape& given);
 [[noreturn]] void no_such_item(std::int64_t i, std::int64_t count);
 [[noreturn]] void no_items();
 template <class T, int Rank, class Given, int GivenRank> struct item_check {
   static consteval text message() {
     text t;
     if (!std::same_as<T, Given> || Rank != GivenRank)
-      t << "growable: its items are " << dtype_of<T> << " of rank " << Rank << ", and this one is "
+      t << "growable: its items are " << dtype_of<T> << " of rank " << Rank << "; got "
         << dtype_of<Given> << " of rank " << GivenRank;
     return t;
   }
@@ -78,19 +78,19 @@ export template <Element T, int Rank> class growable {
   void push(const tensor<U, Extents>& item) {
     if (item.shape() != item_shape()) detail::item_mismatch(item_shape(), item.shape());
     const tensor<T, Extents> kept = item;  // `item` may be one of this list's items
-    T* to = room_for(size() + 1) + size() * step();
+    T* to = reserved(size() + 1) + size() * step();
     if (step()) std::memcpy(static_cast<void*>(to), kept.data().data(), static_cast<std::size_t>(step()) * sizeof(T));
     ++shape_[0].code;
   }
   template <std::convertible_to<T> Number> requires(Rank == 0) void push(const Number& number) {
-    *(room_for(size() + 1) + size()) = static_cast<T>(number);
+    *(reserved(size() + 1) + size()) = static_cast<T>(number);
     ++shape_[0].code;
   }
   /// Reserves capacity for this many items in total. Errors: value_error below 0.
   void reserve(std::int64_t items) {
     if (items < 0) {
       text t;
-      detail::raise(error_kind::value, t << "reserve: room for " << items << " items");
+      detail::raise(error_kind::value, t << "reserve: `items` is " << items << "; expected 0 or more");
     }
     if (items > capacity_) move_to(items);
   }
@@ -102,7 +102,7 @@ export template <Element T, int Rank> class growable {
   /// Reverses the order of items.
   void reverse() {
     if (size() < 2 || step() == 0) return;
-    T* first = room_for(size());
+    T* first = reserved(size());
     for (std::int64_t i = 0; i < size() / 2; ++i)
       std::swap_ranges(first + i * step(), first + (i + 1) * step(), first + (size() - 1 - i) * step());
   }
@@ -138,7 +138,7 @@ export template <Element T, int Rank> class growable {
   }
   std::int64_t step() const { return shape_.size(1, Rank + 1); }
   // Unshared memory with capacity for `items` items.
-  T* room_for(std::int64_t items) {
+  T* reserved(std::int64_t items) {
     if (items > capacity_) move_to(std::max<std::int64_t>(items, std::max<std::int64_t>(4, capacity_ * 2)));
     else if (!memory_.unique()) move_to(capacity_);
     return static_cast<T*>(memory_.data());

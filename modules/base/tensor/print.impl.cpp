@@ -144,7 +144,7 @@ template <class T> class column {
     largest_ = std::max(largest_, std::abs(w));
     smallest_ = std::min(smallest_, std::abs(w));
   }
-  void settle() {
+  void choose_format() {
     // NumPy compares in the element type.
     constexpr bool is_double = std::same_as<T, double>;
     double small = is_double ? 1e-4 : wide(T(1e-4f)), ratio = largest_ / smallest_;
@@ -189,7 +189,7 @@ template <class T> class column {
 template <std::integral T> class column<T> {
  public:
   void see(T v) { width_ = std::max(width_, std::to_string(v).size()); }
-  void settle() {}
+  void choose_format() {}
   std::string operator()(T v) const {
     auto s = std::to_string(v);
     return std::string(width_ - s.size(), ' ') + s;
@@ -216,14 +216,14 @@ std::string in_quotes(std::string_view s) {
 template <> class column<std::string_view> {
  public:
   void see(std::string_view) {}
-  void settle() {}
+  void choose_format() {}
   std::string operator()(std::string_view v) const { return in_quotes(v); }
 };
 
 template <> class column<bool> {
  public:
   void see(bool) {}
-  void settle() {}
+  void choose_format() {}
   std::string operator()(bool v) const { return v ? " True" : "False"; }
 };
 
@@ -256,7 +256,7 @@ template <class T> class printer {
       else return alone(v);
     }
     measure(0, 0);
-    column_.settle();
+    column_.choose_format();
     return axis(0, 0, " ", line_width);
   }
 

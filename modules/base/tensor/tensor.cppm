@@ -235,9 +235,9 @@ export template <Element T, class Extents> class tensor {
   /// Elements, read-only.
   view<const T> data() const { return view<const T>(held(), static_cast<std::size_t>(size())); }
   /// Elements, writable. Errors: state_error while another tensor or expression shares the memory.
-  view<T> writable() { return writable_beside(0); }
+  view<T> writable() { return writable_ignoring(0); }
   /// Same, but ignores `others` handles that end with the write.
-  view<T> writable_beside(long others) {
+  view<T> writable_ignoring(long others) {
     if (!storage_.unique(others)) detail::write_refused(shape_, storage_);
     return view<T>(held(), static_cast<std::size_t>(size()));
   }
@@ -247,7 +247,7 @@ export template <Element T, class Extents> class tensor {
   template <std::integral... I> requires(sizeof...(I) > 0 && sizeof...(I) <= static_cast<std::size_t>(rank))
   decltype(auto) writable(I... i) & {
     const std::int64_t at = offset_of(i...);
-    T* first = writable_beside(0).data();
+    T* first = writable_ignoring(0).data();
     if constexpr (sizeof...(I) == static_cast<std::size_t>(rank)) return static_cast<T&>(first[at]);
     else {
       const auto n = shape_.size(static_cast<int>(sizeof...(I)), rank);
@@ -553,7 +553,7 @@ export class any_tensor {
   std::string print() const { return detail::print(data_, type_.element, type_.dims); }
 
  private:
-  void check_type(dtype wanted) const;
+  void check_type(dtype expected) const;
   std::byte* held() const {
     if (!data_) [[unlikely]]
       detail::check_not_moved_from(type_.dims);

@@ -94,10 +94,10 @@ void tensor_type::too_large(const shape& s) {
   detail::raise(error_kind::shape, t << "tensor: " << s << " has more elements than memory can hold");
 }
 
-void any_tensor::check_type(dtype wanted) const {
-  if (wanted == type_.element) return;
+void any_tensor::check_type(dtype expected) const {
+  if (expected == type_.element) return;
   text t;
-  t << "a tensor of " << type_.element << " is read as " << wanted;
+  t << "a tensor of " << type_.element << " is read as " << expected;
   detail::raise(error_kind::type, t);
 }
 
@@ -111,16 +111,16 @@ void extents_mismatch(const shape& pattern, const shape& got) {
 
 void check_borrowed(std::size_t elements, const shape& s) {
   text t;
-  std::int64_t wanted = 1;
+  std::int64_t expected = 1;
   bool fits = true;  // whether the number fits 64 bits
   for (int i = 0; i < s.rank; ++i) {
     if (!s[i].is_number()) {
-      t << "borrow: " << s << " has an extent that is no number";
+      t << "borrow: " << s << " has an extent that is not a number";
       raise(error_kind::shape, t);
     }
-    fits = !__builtin_mul_overflow(wanted, s.at(i), &wanted) && fits;
+    fits = !__builtin_mul_overflow(expected, s.at(i), &expected) && fits;
   }
-  if (!fits || wanted > static_cast<std::int64_t>(elements)) {
+  if (!fits || expected > static_cast<std::int64_t>(elements)) {
     t << "borrow: a span of " << elements << " elements cannot hold " << s;
     raise(error_kind::shape, t);
   }
@@ -154,9 +154,9 @@ void check_extents(const shape& pattern, const shape& got) {
   }
 }
 void check_memory(const storage& memory, const tensor_type& type, std::size_t first) {
-  const std::size_t wanted = type.bytes();
-  if (wanted == 0) return;
-  if (first > memory.bytes() || wanted > memory.bytes() - first) {
+  const std::size_t expected = type.bytes();
+  if (expected == 0) return;
+  if (first > memory.bytes() || expected > memory.bytes() - first) {
     text t;
     t << "tensor: memory of " << memory.bytes() << " bytes cannot hold " << type;
     if (first) t << " from byte " << first << " on";
@@ -184,14 +184,14 @@ void index_out_of_range(const shape& s, view<const std::int64_t> index) {
   raise(error_kind::value, t);
 }
 
-void item_mismatch(const shape& wanted, const shape& given) {
+void item_mismatch(const shape& expected, const shape& given) {
   text t;
-  t << "growable: its items are " << wanted << ", and this one is " << given;
+  t << "growable: its items are " << expected << "; got " << given;
   raise(error_kind::shape, t);
 }
 void no_such_item(std::int64_t i, std::int64_t count) {
   text t;
-  t << "growable: item " << i << " is not there, of " << count;
+  t << "growable: item " << i << " does not exist; the size is " << count;
   raise(error_kind::value, t);
 }
 void no_items() {
@@ -204,7 +204,7 @@ void write_refused(const shape& s, const storage& memory) {
   if (memory.is_constant()) t << "const, so it cannot be written; call detach() first";
   else
     t << "shared with another tensor, an expression or the result of a layer, so it cannot be written; "
-      << "call detach() first, which gives it memory of its own";
+      << "call detach() first, which gives it its own memory";
   raise(error_kind::state, t);
 }
 

@@ -34,7 +34,7 @@ export class any_value {
   std::string print() const;
 
  private:
-  void check(bool is, std::string_view wanted) const;
+  void check(bool is, std::string_view expected) const;
   value_kind kind_ = value_kind::tensor;
   bool empty_ = false;  // an optional without a value
   any_tensor tensor_;
@@ -61,6 +61,6 @@ concept NamedValueList = requires(const R& r) {
 };
 
 /// Message about why a value does not match a type; empty if it does.
-text mismatch_of(const any_value& v, const tensor_type& wanted);
+text mismatch_of(const any_value& v, const tensor_type& expected);
 
 }  // namespace lamina

@@ -19,13 +19,13 @@ std::string_view c_type(dtype t) {
 constexpr std::string_view codes = R"(#ifndef LAMINA_BUNDLE_OK
 #define LAMINA_BUNDLE_OK 0
 #define LAMINA_BUNDLE_NULL 1              /* a region is a null pointer */
-#define LAMINA_BUNDLE_MISALIGNED 2        /* a region does not begin at a multiple of its alignment */
-#define LAMINA_BUNDLE_NO_WEIGHTS 3        /* the constant weights do not begin as a weights file does */
-#define LAMINA_BUNDLE_WEIGHTS_VERSION 4   /* they are of another version of the format */
-#define LAMINA_BUNDLE_WEIGHTS_SIZE 5      /* they have another size than those of this bundle */
-#define LAMINA_BUNDLE_WEIGHTS_CHECKSUM 6  /* they are not those of this bundle, or damaged */
-#define LAMINA_BUNDLE_VALUE 7             /* an input has a value that the net does not take, as an index out of range */
-#define LAMINA_BUNDLE_SELF_TEST 8         /* results differ from those of the program that made the bundle */
+#define LAMINA_BUNDLE_MISALIGNED 2        /* a region is not aligned */
+#define LAMINA_BUNDLE_NO_WEIGHTS 3        /* the constant weights are not a weights file */
+#define LAMINA_BUNDLE_WEIGHTS_VERSION 4   /* unsupported version of the weights format */
+#define LAMINA_BUNDLE_WEIGHTS_SIZE 5      /* size differs from this bundle's weights */
+#define LAMINA_BUNDLE_WEIGHTS_CHECKSUM 6  /* weights of another bundle, or damaged */
+#define LAMINA_BUNDLE_VALUE 7             /* invalid input value, such as an index out of range */
+#define LAMINA_BUNDLE_SELF_TEST 8         /* results differ from those expected when the bundle was written */
 #endif
 )";
 
@@ -37,7 +37,7 @@ constexpr std::string_view table_types = R"(#ifndef LAMINA_BUNDLE_CONFIG
 #define LAMINA_BUNDLE_STATE 3
 typedef struct {
   const char *name;
-  uint64_t offset;      /* bytes from the beginning of its region: constants in the weights, the others in the mutable ones */
+  uint64_t offset;      /* in bytes: constants in the constant weights, all others in the mutable weights */
   uint64_t size;        /* elements */
   char kind;            /* LAMINA_BUNDLE_CONSTANT, _INPUT, _OUTPUT or _STATE */
   const char *element;  /* float32, ..., bool; packed constants are uint8 */
@@ -53,23 +53,23 @@ std::string padded(std::string s, std::size_t width) {
   s.resize(std::max(s.size(), width), ' ');
   return s;
 }
-template <class T> std::string spell(const T& v) {
+template <class T> std::string text_of(const T& v) {
   text t;
   t << v;
   return t.string();
 }
 
 constexpr std::string_view begin =
-    R"(/* @bundle@.h: a network, compiled ahead of time by lamina for @machine@. C99 and C++.
+    R"(/* @bundle@.h: a network compiled ahead of time by lamina for @machine@. C99 and C++.
  *
- * All three regions are memory of the caller, aligned to @alignment@ bytes: the contents of @bundle@.weights; inputs, outputs
- * and states; and memory to work in, which need not be cleared. Calls with activations and mutable weights of their own
- * may run at the same time.
+ * The caller provides three memory regions, aligned to @alignment@ bytes: constant weights (the contents of
+ * @bundle@.weights); mutable weights (inputs, outputs and states); and activations (working memory; need not
+ * be cleared). Calls may run concurrently if each has its own mutable weights and activations.
 )";
 
 constexpr std::string_view entry_summary = R"( *
  * @entry@: constant weights @constants@ bytes, mutable weights @variables@ bytes, activations @activations@ bytes
- * (of results @arena@ bytes, of which @live@ live at once: efficiency @efficiency@)
+ * (results: @arena@ bytes, at most @live@ live at once; efficiency @efficiency@)
 )";
 
 constexpr std::string_view guard = R"( */
@@ -85,40 +85,40 @@ constexpr std::string_view check = R"(
 extern "C" {
 #endif
 
-/* Whether these `size` bytes are the weights of this bundle and whole: LAMINA_BUNDLE_OK, or what is wrong with them.
- * The entries look at the head of the weights alone. */
+/* Checks that `size` bytes are the complete weights of this bundle. Returns LAMINA_BUNDLE_OK or an error code.
+ * The entries check only the header of the weights. */
 int @bundle@_check_weights(const uint8_t *constant_weights, size_t size);
 
 )";
 
 constexpr std::string_view entry =
-    R"(/* Runs the net once: reads the inputs in the mutable weights and writes the outputs there. */
+    R"(/* Runs the net once: reads inputs from the mutable weights and writes outputs to them. */
 int @entry@(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
-/* Checks the weights as @bundle@_check_weights does, runs the net on inputs that stand in them, and compares @comparison@. Overwrites the mutable weights and the activations. */
+/* Checks the weights like @bundle@_check_weights, runs the net on test inputs stored in them, and compares @comparison@. Overwrites the mutable weights and the activations. */
 int @entry@_self_test(const uint8_t *constant_weights, uint8_t *mutable_weights, uint8_t *activations);
 )";
 /// How the self-test compares the outputs.
-constexpr const char* own_comparison = R"(each bit of
- * the outputs)";
-constexpr const char* foreign_comparison = R"(the outputs
- * with those that a machine of another kind computed in the same order: the mathematical functions of its C library may
- * differ in the last bit. float may be off by 1e-5 of the output's largest number, double by 1e-10; half-width numbers may
- * be neighbors; all else is the same)";
+constexpr const char* own_comparison = R"(every
+ * output bit by bit)";
+constexpr const char* approximate_comparison = R"(the outputs
+ * with those computed on another architecture, whose math functions may differ in the last bit. Tolerance:
+ * float may be off by 1e-5 of the output's largest number, double by 1e-10, half-width floats by one unit in the last
+ * place; other types must be equal)";
 constexpr std::string_view reset =
-    R"(/* Gives the states in the mutable weights their first values: before the first run, and to begin again. */
+    R"(/* Sets the states in the mutable weights to their initial values. Call it before the first run and to restart. */
 int @entry@_reset(const uint8_t *constant_weights, uint8_t *mutable_weights);
 )";
 constexpr std::string_view instruments =
-    R"(/* To be defined by the program: called before and after each operation; they are numbered from 0.
- * A cond, loop or scan is one operation, with all that it runs. */
+    R"(/* Defined by the application; called before and after each operation. Operations are numbered from 0.
+ * A cond, loop or scan is one operation, including everything that it runs. */
 void @entry@_before(int operation, const char *what);
 void @entry@_after(int operation, const char *what);
 )";
 constexpr std::string_view tensors =
-    R"(/* To be defined by the program: called after each operation, with each of its results that
- * lie in memory: the type as float32[1x10], and the bytes. Where those are more than the type has, channels lie in blocks;
- * where they are fewer, one element stands for all. Of a cond, loop or scan these are its results, carries before what is
- * stacked; what its programs compute inside is not told, nor what is fused away. */
+    R"(/* Defined by the application; called after each operation for each result in memory, with its type, such as
+ * float32[1x10], and its size in bytes. More bytes than the type needs: channels are stored in blocks; fewer: a single
+ * element represents all. A cond, loop or scan reports its results, carries before stacked outputs. Values inside its
+ * bodies and fused values are not reported. */
 void @entry@_tensor(int operation, const char *what, const char *type, const void *data, uint64_t bytes);
 )";
 constexpr std::string_view sizes = R"(#define @ENTRY@_CONSTANT_MEM_SIZE @constants@
@@ -142,8 +142,8 @@ constexpr std::string_view end = R"(#ifdef __cplusplus
 )";
 
 constexpr std::string_view module_begin =
-    R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its codes as constants of
-// @bundle@_codes, and the places in memory as functions and constants.
+    R"(// The bundle `@bundle@` as a module: the functions of @bundle@.h, its error codes as constants in
+// @bundle@_codes, and its memory layout as functions and constants.
 module;
 #include "@bundle@.h"
 export module @bundle@;
@@ -177,27 +177,28 @@ class pattern_filler {
  public:
   pattern_filler(text& to, const image& bundle, const entry_image& e) : to_(to), bundle_(bundle), e_(e) {}
   void put(std::string_view pattern) const {
-    to_ << filled(pattern,
-                  {{"bundle", bundle_.name},
-                   {"machine", bundle_.set_name() + (bundle_.foreign() ? " (" + comment(bundle_.target) + ")" : "")},
-                   {"comparison", std::string(bundle_.foreign() ? foreign_comparison : own_comparison)},
-                   {"entry", e_.name},
-                   {"ENTRY", upper(e_.name)},
-                   {"alignment", spell(alignment)},
-                   {"constants", spell(bundle_.weights.size())},
-                   {"variables", spell(e_.variable_bytes)},
-                   {"activations", spell(e_.activation_bytes)},
-                   {"arena", spell(e_.arena_bytes)},
-                   {"live", spell(e_.live_bytes)},
-                   {"efficiency", spell(efficiency())}});
+    to_ << filled(
+        pattern,
+        {{"bundle", bundle_.name},
+         {"machine", bundle_.set_name() + (bundle_.cross_compiled() ? " (" + comment(bundle_.target) + ")" : "")},
+         {"comparison", std::string(bundle_.cross_compiled() ? approximate_comparison : own_comparison)},
+         {"entry", e_.name},
+         {"ENTRY", upper(e_.name)},
+         {"alignment", text_of(alignment)},
+         {"constants", text_of(bundle_.weights.size())},
+         {"variables", text_of(e_.variable_bytes)},
+         {"activations", text_of(e_.activation_bytes)},
+         {"arena", text_of(e_.arena_bytes)},
+         {"live", text_of(e_.live_bytes)},
+         {"efficiency", text_of(efficiency())}});
   }
   void put(std::string_view pattern, const symbol& s) const {
     put(filled(pattern, {{"tensor", s.identifier},
                          {"TENSOR", upper(s.identifier)},
                          {"type", std::string(c_type(s.type.element))},
-                         {"offset", spell(s.offset)},
-                         {"elements", spell(s.type.dims.size())},
-                         {"bytes", spell(s.type.bytes())}}));
+                         {"offset", text_of(s.offset)},
+                         {"elements", text_of(s.type.dims.size())},
+                         {"bytes", text_of(s.type.bytes())}}));
   }
 
  private:
@@ -212,9 +213,9 @@ class pattern_filler {
 void describe(text& t, const image& bundle, const entry_image& e) {
   pattern_filler(t, bundle, e).put(entry_summary);
   for (const auto& s : e.tensors)
-    t << " *   " << padded(spell(name_of(s.is)), 9) << padded(comment(s.name), 20) << padded(spell(s.type), 24)
-      << padded(spell(s.type.dims.size()) + " elements", 20) << padded(spell(s.type.bytes()) + " bytes", 18) << "at "
-      << s.offset << "\n";
+    t << " *   " << padded(text_of(name_of(s.is)), 9) << padded(comment(s.name), 20) << padded(text_of(s.type), 24)
+      << padded(text_of(s.type.dims.size()) + " elements", 20) << padded(text_of(s.type.bytes()) + " bytes", 18)
+      << "at " << s.offset << "\n";
 }
 
 void declare(text& t, const image& bundle, const entry_image& e, const options& o) {

@@ -95,7 +95,7 @@ struct image {
   std::uint64_t checksum = 0;
   std::string target{};  // target triple; empty for x86_64
   std::string set_name() const { return kernels::name_of(set); }
-  bool foreign() const { return set == kernels::isa::neon64; }
+  bool cross_compiled() const { return set == kernels::isa::neon64; }
 };
 
 /// Checksum of the weights: changing any single word changes it. High bits are mixed into low ones after each product,
@@ -127,9 +127,9 @@ std::string upper(std::string s) {
 }
 
 /// Replaces each @word@ of a pattern by its meaning.
-std::string filled(std::string_view pattern, std::initializer_list<std::pair<std::string_view, std::string>> words) {
+std::string filled(std::string_view pattern, std::initializer_list<std::pair<std::string_view, std::string>> values) {
   std::string s(pattern);
-  for (const auto& [word, meaning] : words) {
+  for (const auto& [word, meaning] : values) {
     const std::string mark = "@" + std::string(word) + "@";
     for (std::size_t at = 0; (at = s.find(mark, at)) != s.npos; at += meaning.size())
       s.replace(at, mark.size(), meaning);

@@ -337,8 +337,7 @@ class layout_of {
   }
   [[noreturn]] void not_a_kernel(std::size_t step) const {
     text t;
-    t << "`" << what_of(step)
-      << "` calls a function that is no kernel of the library; operations that are bundled emit those alone";
+    t << "`" << what_of(step) << "` calls a function that is not a kernel of lamina; a bundle can call only those";
     fail(error_kind::state, bundle_, t);
   }
 
@@ -408,7 +407,7 @@ class layout_of {
       in.push_back(first && !samples_.empty() ? samples_[i] : made_up(type));
       if (in.back().type() != type) {
         text t;
-        t << "sample " << i << " is " << in.back().type() << ", and input `" << to_.tensors[i].name << "` " << type;
+        t << "sample " << i << " is " << in.back().type() << ", but input `" << to_.tensors[i].name << "` is " << type;
         fail(error_kind::value, bundle_, t);
       }
       run.bind_input(i, in.back().data());
@@ -450,19 +449,19 @@ class layout_of {
 /// The processor of a target, if kernels exist for it and the system is Linux with 64-bit addresses; empty otherwise. A
 /// target is processor-vendor-system-environment, where vendor and environment are optional.
 std::string_view processor_of(std::string_view target) {
-  std::vector<std::string_view> words;
+  std::vector<std::string_view> components;
   for (std::size_t at = 0; at <= target.size();) {
     const auto end = std::min(target.find('-', at), target.size());
-    words.push_back(target.substr(at, end - at));
+    components.push_back(target.substr(at, end - at));
     at = end + 1;
   }
-  const bool is_x86 = words[0] == "x86_64" || words[0] == "amd64";
-  const bool is_arm = words[0] == "aarch64" || words[0] == "arm64";
-  if (is_x86 && words.size() == 1) return "x86_64";
-  const auto system = std::find(words.begin() + 1, words.end(), "linux") - words.begin();
-  const auto last = static_cast<std::ptrdiff_t>(words.size()) - 1;
+  const bool is_x86 = components[0] == "x86_64" || components[0] == "amd64";
+  const bool is_arm = components[0] == "aarch64" || components[0] == "arm64";
+  if (is_x86 && components.size() == 1) return "x86_64";
+  const auto system = std::find(components.begin() + 1, components.end(), "linux") - components.begin();
+  const auto last = static_cast<std::ptrdiff_t>(components.size()) - 1;
   if ((!is_x86 && !is_arm) || system < 1 || system > 2 || system < last - 1 || system > last) return {};
-  const std::string_view environment = system < last ? words.back() : std::string_view();
+  const std::string_view environment = system < last ? components.back() : std::string_view();
   const bool usual = environment == "gnu" || environment == "musl" || environment.starts_with("android");
   if (!environment.empty() && !usual) return {};
   return is_x86 ? "x86_64" : "aarch64";
@@ -483,15 +482,12 @@ kernels::isa set_of(const options& o) {
     t << "its weights are packed for " << name_of(set) << ", which this machine lacks; choose another set";
   } else if (processor.empty()) {
     t << "the target `" << printable(o.target) << "` is not supported: bundles are object files for Linux on x86_64 or "
-      << "aarch64 with addresses of 64 bits, as x86_64-linux-gnu and aarch64-linux-gnu";
+      << "aarch64 with 64-bit addresses, such as x86_64-linux-gnu and aarch64-linux-gnu";
     fail(error_kind::unsupported, o.name, t);
   } else if (o.set && *o.set != lamina::isa::neon64) {
-    t << name_of(*o.set) << " is a set of x86_64; the target `" << printable(o.target)
-      << "` has neon64 and needs no choice";
+    t << name_of(*o.set) << " is an instruction set of x86_64; the target `" << printable(o.target) << "` uses neon64";
   } else if (!machine_has(lamina::isa::avx2)) {
-    t << "its weights are packed and its self-test is run here by what stands for neon64 on machines with AVX2, which "
-         "this "
-         "one lacks";
+    t << "packing its weights and running its self-test for neon64 need AVX2, which this machine lacks";
   } else return kernels::isa::neon64;
   fail(error_kind::value, o.name, t);
 }
@@ -523,7 +519,7 @@ image image_of(view<const program_entry> parts, const options& o) {
     fail(error_kind::value, o.name, t);
   }
   image made{o.name, set_of(o), {}, {}, 0, {}};
-  if (made.foreign()) made.target = o.target;
+  if (made.cross_compiled()) made.target = o.target;
   for (const auto& p : parts) refuse_segments(o.name, p.of);
   const kernel_table kernels;
   constants weights;

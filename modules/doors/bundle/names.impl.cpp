@@ -12,9 +12,9 @@ namespace lamina::bundle {
 namespace {
 
 /// Whether `one` is in a space-separated list of words.
-bool among(std::string_view words, std::string_view one) {
-  for (std::size_t at = 0; (at = words.find(one, at)) != words.npos; ++at)
-    if ((at == 0 || words[at - 1] == ' ') && (at + one.size() == words.size() || words[at + one.size()] == ' '))
+bool among(std::string_view list, std::string_view one) {
+  for (std::size_t at = 0; (at = list.find(one, at)) != list.npos; ++at)
+    if ((at == 0 || list[at - 1] == ' ') && (at + one.size() == list.size() || list[at + one.size()] == ' '))
       return true;
   return false;
 }
@@ -67,12 +67,11 @@ bool is_keyword(std::string_view name) { return among(keywords, name); }
 
 std::string_view why_reserved(const std::string& name) {
   if (is_keyword(name)) return "is a keyword of C or C++";
-  if (name == "main") return "is the function that a program begins with";
-  if (among(of_headers, name) || is_whole_number(name))
-    return "means something else where the headers of C or C++ are read";
-  if (name == "lamina" || upper(name).starts_with("LAMINA_")) return "is a name of the library's own";
-  if (among(inside, name)) return "has a meaning in the functions that a bundle consists of";
-  if (is_of_library(name)) return "is one of the C library, and programs that link the bundle would call this instead";
+  if (name == "main") return "is the entry point of a program";
+  if (among(of_headers, name) || is_whole_number(name)) return "is defined by C or C++ headers";
+  if (name == "lamina" || upper(name).starts_with("LAMINA_")) return "is reserved by lamina";
+  if (among(inside, name)) return "is used inside the generated functions";
+  if (is_of_library(name)) return "is in the C library, and programs that link the bundle would call this instead";
   return {};
 }
 

@@ -24,9 +24,9 @@ namespace {
 /// A command line, run without a shell.
 class command {
  public:
-  command(std::string_view bundle, std::string program) : bundle_(bundle), words_{std::move(program)} {}
+  command(std::string_view bundle, std::string program) : bundle_(bundle), arguments_{std::move(program)} {}
   command& operator<<(std::string word) {
-    words_.push_back(std::move(word));
+    arguments_.push_back(std::move(word));
     return *this;
   }
   /// Hint that is added to the program's output if that says that a file is missing.
@@ -41,16 +41,16 @@ class command {
   }
   void start() {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) system("a pipe cannot be made", errno);
+    if (::pipe2(ends, O_CLOEXEC) != 0) system("a pipe cannot be created", errno);
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-    std::vector<char*> words;
-    for (auto& w : words_) words.push_back(w.data());
-    words.push_back(nullptr);
-    const int failed = ::posix_spawnp(&child_, words[0], &actions, nullptr, words.data(), environ);
+    std::vector<char*> argv;
+    for (auto& w : arguments_) argv.push_back(w.data());
+    argv.push_back(nullptr);
+    const int failed = ::posix_spawnp(&child_, argv[0], &actions, nullptr, argv.data(), environ);
     posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     if (failed) {
@@ -61,33 +61,34 @@ class command {
     pipe_ = ends[0];
   }
   void finish() {
-    std::string said;
-    const int status = wait(said);
+    std::string output;
+    const int status = wait(output);
     if (status == 0) return;
     text t;
-    t << "bundle `" << bundle_ << "`: `" << words_[0] << "` failed";
-    if (!said.empty()) t << ": " << said;
-    if (!hint_.empty() && said.find("file not found") != said.npos) t << (said.ends_with('\n') ? "" : "\n") << hint_;
+    t << "bundle `" << bundle_ << "`: `" << arguments_[0] << "` failed";
+    if (!output.empty()) t << ": " << output;
+    if (!hint_.empty() && output.find("file not found") != output.npos)
+      t << (output.ends_with('\n') ? "" : "\n") << hint_;
     lamina::detail::raise(error_kind::state, t);
   }
   command(command&& c) noexcept
       : bundle_(c.bundle_),
-        words_(std::move(c.words_)),
+        arguments_(std::move(c.arguments_)),
         hint_(std::move(c.hint_)),
         child_(std::exchange(c.child_, 0)),
         pipe_(c.pipe_) {}
   command& operator=(command&&) = delete;
   ~command() {
-    std::string said;
-    if (child_) wait(said);
+    std::string output;
+    if (child_) wait(output);
   }
 
  private:
-  // Returns the exit status; appends standard output and error to `said`.
-  int wait(std::string& said) {
+  // Returns the exit status; appends standard output and error to `output`.
+  int wait(std::string& output) {
     char buffer[4096];
     for (ssize_t n; (n = ::read(pipe_, buffer, sizeof buffer)) > 0 || (n < 0 && errno == EINTR);)
-      if (n > 0 && said.size() < max_message) said.append(buffer, static_cast<std::size_t>(n));
+      if (n > 0 && output.size() < max_message) output.append(buffer, static_cast<std::size_t>(n));
     ::close(pipe_);
     int status = 0;
     while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {}
@@ -96,12 +97,12 @@ class command {
   }
   [[noreturn]] void system(std::string_view what, int number) const {
     text t;
-    t << "bundle `" << bundle_ << "`: `" << words_[0] << "`: " << what << ": " << std::strerror(number);
+    t << "bundle `" << bundle_ << "`: `" << arguments_[0] << "`: " << what << ": " << std::strerror(number);
     lamina::detail::raise(error_kind::state, t);
   }
   static constexpr std::size_t max_message = 4000;
   std::string_view bundle_;
-  std::vector<std::string> words_;
+  std::vector<std::string> arguments_;
   std::string hint_;
   pid_t child_ = 0;
   int pipe_ = -1;
@@ -127,8 +128,8 @@ std::string found(std::string_view bundle, std::string_view what, std::string_vi
   for (const auto& u : usual)
     if (!u.empty() && can_run(u)) return u;
   text t;
-  t << "bundle `" << bundle << "`: there is no " << what << " here; install " << package
-    << ", or name one by the variable " << variable << " or in `tools`";
+  t << "bundle `" << bundle << "`: no " << what << " found; install " << package << ", or name one in the variable "
+    << variable << " or in `tools`";
   lamina::detail::raise(error_kind::state, t);
 }
 
@@ -151,20 +152,20 @@ std::string folder_of(const image& bundle, std::string_view what, const std::str
     if (std::filesystem::is_directory(built)) folders.emplace_back(built);  // otherwise built on another machine
     folders.push_back(LAMINA_INSTALL_PREFIX "/" + std::string(installed));
   }
-  text words;
-  words << "bundle `" << bundle.name << "`: " << what << " " << file << " are in none of";
+  text message;
+  message << "bundle `" << bundle.name << "`: " << what << " " << file << " are not in";
   for (const auto& f : folders) {
     if (std::filesystem::is_regular_file(f + "/" + file)) return f;
-    words << " " << f;
+    message << " " << f;
   }
-  words << "; name their folder by the variable " << variable << " or in `tools." << option << "`";
-  lamina::detail::raise(error_kind::file, words);
+  message << "; name their folder in the variable " << variable << " or in `tools." << option << "`";
+  lamina::detail::raise(error_kind::file, message);
 }
 
 /// The kernel archive of an instruction set; empty for another architecture if no named folder has it.
 std::string archive_of(const image& bundle, const tools& t) {
   const std::string file = "liblamina_kernels_" + bundle.set_name() + ".a";
-  if (!bundle.foreign())
+  if (!bundle.cross_compiled())
     return folder_of(bundle, "the kernels", file, t.kernels, "kernels", "LAMINA_KERNELS", LAMINA_BUILT_KERNELS,
                      LAMINA_INSTALLED_KERNELS) +
            "/" + file;
@@ -190,14 +191,14 @@ std::vector<std::string> families_of(const image& bundle) {
   return {families.begin(), families.end()};
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
+std::vector<std::string> split_at_spaces(std::string_view text) {
+  std::vector<std::string> parts;
   for (std::size_t at = 0; (at = text.find_first_not_of(' ', at)) != text.npos;) {
     const auto end = std::min(text.find(' ', at), text.size());
-    words.emplace_back(text.substr(at, end - at));
+    parts.emplace_back(text.substr(at, end - at));
     at = end;
   }
-  return words;
+  return parts;
 }
 
 /// Runs commands in parallel, one per processor.
@@ -253,21 +254,21 @@ struct temporary_directory {
 
 void make_object(const std::string& directory, const image& bundle, const std::string& header,
                  const std::string& source, const std::vector<std::string>& globals, const options& o) {
-  const bool foreign = bundle.foreign();
+  const bool cross_compiled = bundle.cross_compiled();
   const auto archive = archive_of(bundle, o.tools);
-  const auto compiler = foreign
-                            ? found(bundle.name, "Clang, which compiles the kernels for another processor,", "clang-19",
-                                    o.tools.compiler, "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
-                            : found(bundle.name, "compiler of C", "clang or gcc", o.tools.compiler, "CC",
-                                    {LAMINA_COMPILER, "cc", "clang", "gcc"});
-  const auto linker = foreign
+  const auto compiler = cross_compiled ? found(bundle.name, "Clang for the kernels of another processor", "clang-19",
+                                               o.tools.compiler, "LAMINA_CLANG", {LAMINA_COMPILER, "clang-19", "clang"})
+                                       : found(bundle.name, "C compiler", "clang or gcc", o.tools.compiler, "CC",
+                                               {LAMINA_COMPILER, "cc", "clang", "gcc"});
+  const auto linker = cross_compiled
                           ? found(bundle.name, "linker for " + bundle.target, "binutils-aarch64-linux-gnu or lld-19",
                                   o.tools.linker, "LD", {"aarch64-linux-gnu-ld", "ld.lld-19", "ld.lld"})
                           : found(bundle.name, "GNU ld", "binutils", o.tools.linker, "LD", {"ld.bfd", "ld"});
   const auto objcopy =
-      foreign ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19",
-                      o.tools.objcopy, "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
-              : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
+      cross_compiled
+          ? found(bundle.name, "objcopy for " + bundle.target, "binutils-aarch64-linux-gnu or llvm-19", o.tools.objcopy,
+                  "OBJCOPY", {"aarch64-linux-gnu-objcopy", "llvm-objcopy-19", "llvm-objcopy"})
+          : found(bundle.name, "objcopy", "binutils", o.tools.objcopy, "OBJCOPY", {"objcopy"});
 
   temporary_directory in(directory);
   const auto code = in.file(bundle.name + ".c"), calls = in.file("calls.o"), joined = in.file("joined.o");
@@ -278,12 +279,12 @@ void make_object(const std::string& directory, const image& bundle, const std::s
     // A target without a system means this system: the compiler needs no --target.
     const bool other = o.target.find('-') != o.target.npos;
     if (other) c << "--target=" + o.target;
-    if (!o.cpu.empty()) c << (foreign ? "-mcpu=" : "-march=") + o.cpu;
-    if (foreign)
+    if (!o.cpu.empty()) c << (cross_compiled ? "-mcpu=" : "-march=") + o.cpu;
+    if (cross_compiled)
       c.where_files_are_missing(
           "the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "
           "those of xsimd with libxsimd-dev");
-    else if (other) c.where_files_are_missing("the headers of the C library for " + o.target + " are not here");
+    else if (other) c.where_files_are_missing("the headers of the C library for " + o.target + " are not installed");
     return std::move(c);
   };
   std::vector<command> compile;
@@ -302,7 +303,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
       compile.push_back(for_target({bundle.name, compiler}));
       compile.back() << "-x" << "c++" << "-std=c++20" << "-fPIC" << "-w";
       compile.back() << "-DLAMINA_KERNEL_SET=" + bundle.set_name();
-      for (auto& w : words_of(LAMINA_KERNEL_OPTIONS)) compile.back() << w;
+      for (auto& w : split_at_spaces(LAMINA_KERNEL_OPTIONS)) compile.back() << w;
       compile.back() << "-c" << folder + "/" + f + ".cpp" << "-o" << kernels.emplace_back(in.file(f + ".o"));
     }
   }

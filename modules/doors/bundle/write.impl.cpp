@@ -43,7 +43,7 @@ report write(view<const program_entry> parts, const options& o) {
   std::filesystem::create_directories(o.directory, failed);
   if (failed) {
     text t;
-    t << o.directory << ": the folder cannot be made: " << failed.message();
+    t << o.directory << ": the folder cannot be created: " << failed.message();
     lamina::detail::raise(error_kind::file, t);
   }
   report made{{}, bundle.weights.size(), bundle.entries[0].variable_bytes, bundle.entries[0].activation_bytes};

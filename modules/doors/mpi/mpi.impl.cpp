@@ -18,10 +18,10 @@ constexpr std::size_t message_bytes = std::size_t(4) << 20;
 
 void check(int code, std::string_view what) {
   if (code == MPI_SUCCESS) return;
-  char words[MPI_MAX_ERROR_STRING];
+  char description[MPI_MAX_ERROR_STRING];
   int length = 0;
-  MPI_Error_string(code, words, &length);
-  throw state_error("mpi: " + std::string(what) + ": " + std::string(words, static_cast<std::size_t>(length)));
+  MPI_Error_string(code, description, &length);
+  throw state_error("mpi: " + std::string(what) + ": " + std::string(description, static_cast<std::size_t>(length)));
 }
 
 // All-reduce sum by recursive halving and doubling. In each round, pairs of processes exchange numbers. Small arrays:
@@ -58,19 +58,19 @@ class pairwise_exchange {
       }
     }
   }
-  // Makes progress with messages that have arrived. `room` is memory for two messages. Returns whether anything was
+  // Makes progress with messages that have arrived. `buffer` is memory for two messages. Returns whether anything was
   // done.
-  bool advance(std::vector<std::byte>& room) {
+  bool advance(std::vector<std::byte>& buffer) {
     if (is_done()) return false;
     const round& r = rounds_[round_];
     const std::size_t messages = messages_of(r);
     bool moved = false;
-    for (; begun_ < messages && begun_ < ended_ + 2; ++begun_, moved = true) begin(r, begun_, room);
+    for (; begun_ < messages && begun_ < ended_ + 2; ++begun_, moved = true) begin(r, begun_, buffer);
     if (ended_ < messages) {
       int arrived = 0;
       check(MPI_Testall(2, under_way_[ended_ % 2], &arrived, MPI_STATUSES_IGNORE), "exchange with another process");
       if (!arrived) return moved;
-      if (r.adds) add(r, ended_, room);
+      if (r.adds) add(r, ended_, buffer);
       ++ended_;
     }
     if (ended_ == messages) ++round_, begun_ = ended_ = 0;
@@ -97,27 +97,27 @@ class pairwise_exchange {
     return {whole.first + first, std::min(each(), whole.count - first)};
   }
   std::byte* at(std::size_t i) const { return numbers_ + i * bytes_; }
-  void begin(const round& r, std::size_t message, std::vector<std::byte>& room) {
-    room.resize(2 * message_bytes);
+  void begin(const round& r, std::size_t message, std::vector<std::byte>& buffer) {
+    buffer.resize(2 * message_bytes);
     const range given = part(r.given, message), taken = part(r.taken, message);
     MPI_Request* requests = under_way_[message % 2];
-    void* to = r.adds ? room.data() + message % 2 * message_bytes : at(taken.first);
+    void* to = r.adds ? buffer.data() + message % 2 * message_bytes : at(taken.first);
     check(MPI_Irecv(to, static_cast<int>(taken.count), type_, r.partner, 0, all_, &requests[0]), "receive");
     check(MPI_Isend(at(given.first), static_cast<int>(given.count), type_, r.partner, 0, all_, &requests[1]), "send");
   }
-  void add(const round& r, std::size_t message, const std::vector<std::byte>& room) const {
+  void add(const round& r, std::size_t message, const std::vector<std::byte>& buffer) const {
     const range taken = part(r.taken, message);
-    const std::byte* theirs = room.data() + message % 2 * message_bytes;
-    if (bytes_ == sizeof(float)) add<float>(r.partner, at(taken.first), theirs, taken.count);
-    else add<double>(r.partner, at(taken.first), theirs, taken.count);
+    const std::byte* received = buffer.data() + message % 2 * message_bytes;
+    if (bytes_ == sizeof(float)) add<float>(r.partner, at(taken.first), received, taken.count);
+    else add<double>(r.partner, at(taken.first), received, taken.count);
   }
   template <class T> void add(int partner, std::byte* here, const std::byte* there, std::size_t count) const {
-    auto* mine = reinterpret_cast<T*>(here);
-    const auto* theirs = reinterpret_cast<const T*>(there);
+    auto* local = reinterpret_cast<T*>(here);
+    const auto* received = reinterpret_cast<const T*>(there);
     if (rank_ < partner)
-      for (std::size_t i = 0; i < count; ++i) mine[i] = mine[i] + theirs[i];
+      for (std::size_t i = 0; i < count; ++i) local[i] = local[i] + received[i];
     else
-      for (std::size_t i = 0; i < count; ++i) mine[i] = theirs[i] + mine[i];
+      for (std::size_t i = 0; i < count; ++i) local[i] = received[i] + local[i];
   }
 
   MPI_Comm all_;
@@ -224,7 +224,7 @@ class processes final : public replicas {
       std::lock_guard lock(mutex_);
       sums_.emplace_back(all_, rank_, count_, numbers, owner);
       if (!threads_) return;
-      if (!thread_.joinable()) thread_ = std::thread([this] { go_on(); });
+      if (!thread_.joinable()) thread_ = std::thread([this] { run_in_background(); });
     }
     begun_.notify_one();
   }
@@ -232,7 +232,7 @@ class processes final : public replicas {
   bool advance() {
     if (sums_.empty() || error_) return false;
     try {
-      const bool moved = sums_.front().advance(room_);
+      const bool moved = sums_.front().advance(buffer_);
       if (!sums_.front().is_done()) return moved;
       sums_.pop_front();
       return true;
@@ -245,7 +245,7 @@ class processes final : public replicas {
     if (error_) std::rethrow_exception(error_);
   }
   // The background thread: polls often while messages arrive, and backs off while none do.
-  void go_on() {
+  void run_in_background() {
     constexpr std::chrono::microseconds shortest(10), longest(200);
     auto pause = shortest;
     std::unique_lock lock(mutex_);
@@ -269,7 +269,7 @@ class processes final : public replicas {
   std::mutex mutex_;
   std::condition_variable begun_;
   std::deque<pairwise_exchange> sums_;
-  std::vector<std::byte> room_;  // receive buffer
+  std::vector<std::byte> buffer_;  // receive buffer
   std::exception_ptr error_;
   bool ends_ = false;
   std::thread thread_;

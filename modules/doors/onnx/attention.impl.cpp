@@ -23,7 +23,7 @@ std::int64_t head_count(node_call& c, std::string_view name) {
 }
 value split_heads(node_call& c, const value& x, std::int64_t heads) {
   const shape& s = x.shape();
-  if (s.rank != 3 || heads < 1) c.fail("heads of ", s, ", and their number is ", heads);
+  if (s.rank != 3 || heads < 1) c.fail("expected rank 3 and 1 or more heads, got ", s, " and ", heads);
   if (s[2].is_number() && s.at(2) % heads) c.fail(heads, " heads do not divide ", s);
   const dim depth = s[2].is_number() ? dim(s.at(2) / heads) : dim(dyn);
   return lamina::permute(lamina::reshape(x, shape{s[0], s[1], heads, depth}), axes(0, 2, 1, 3));
@@ -82,7 +82,7 @@ value repeated(node_call& c, const value& x, const value& q) {
     const value at = lamina::positions(q, 1) * c.extent_of(x, 1) / c.extent_of(q, 1);
     return lamina::gather(x, at, 1);
   }
-  if (own.code == 0 || all.code % own.code) c.fail(own, " heads of keys do not divide ", all);
+  if (own.code == 0 || all.code % own.code) c.fail(own, " key heads do not divide ", all);
   return lamina::repeat(x, all.code / own.code, 1);
 }
 
@@ -147,8 +147,7 @@ void attention(node_call& c) {
     a.q = split_heads(c, a.q, heads), a.k = split_heads(c, a.k, own), a.v = split_heads(c, a.v, own);
   }
   for (const value* x : {&a.q, &a.k, &a.v})
-    if (x->shape().rank != 4)
-      c.fail("its queries, keys and values have rank ", x->shape().rank, "; 3 or 4 is expected");
+    if (x->shape().rank != 4) c.fail("its queries, keys and values have rank ", x->shape().rank, "; expected 3 or 4");
   a.k = along_past(c, 4, a.k), a.v = along_past(c, 5, a.v);
   a.scale = c.real("scale", 0), a.softcap = c.real("softcap", 0);
   a.precision = c.element("softmax_precision", dtype::float32);
@@ -168,12 +167,12 @@ void attention(node_call& c) {
   if (c.flag("is_causal")) a.see(causal(a.q, a.k, offset));
   if (left >= 0) a.see(query_positions(a.q) + offset - left <= key_positions(a.k));
   if (right >= 0) a.see(causal(a.q, a.k, offset + right));
-  const auto r = attend(c, a, c.wants(3) ? static_cast<int>(c.integer("qk_matmul_output_mode", 0)) : -1);
+  const auto r = attend(c, a, c.has_output(3) ? static_cast<int>(c.integer("qk_matmul_output_mode", 0)) : -1);
   c.give_like(0, packed ? join_heads(r.y) : r.y);
   c.give_like(1, a.k, 1);
   c.give_like(2, a.v, 2);
-  if (c.wants(3)) {
-    if (r.scores.empty()) c.fail("`qk_matmul_output_mode` is outside of 0 to 3");
+  if (c.has_output(3)) {
+    if (r.scores.empty()) c.fail("invalid `qk_matmul_output_mode`; expected 0 to 3");
     c.give_like(3, r.scores);
   }
 }
@@ -182,7 +181,7 @@ void attention(node_call& c) {
 value modified(node_call& c, std::string_view name, const value& x) {
   if (!c.has_attribute(name)) return x;
   auto results = c.inlined(c.graph(name), {known_value{.v = x}});
-  if (results.size() != 1) c.fail("`", name, "` has ", results.size(), " outputs, and 1 is expected");
+  if (results.size() != 1) c.fail("`", name, "` has ", results.size(), " outputs; expected 1");
   return c.cast_to(c.around.value_of(results[0]), x.type().element);
 }
 void flex_attention(node_call& c) {
@@ -200,7 +199,7 @@ value rotated(node_call& c, const value& x, const value& cosines, const value& s
               bool interleaved) {
   const shape& s = x.shape();
   if (depth < 0 || depth % 2 || (s[3].is_number() && depth > s.at(3)))
-    c.fail("pairs in ", depth, " columns of heads ", s);
+    c.fail("rotary size is ", depth, "; expected even and within heads ", s);
   const value rows = lamina::slice(x, {.start = 0, .stop = depth, .axis = 3});
   // Repeats each value for both elements of a pair.
   const auto table = [&](const value& half) {
@@ -227,7 +226,7 @@ void rotary_embedding(node_call& c) {
     const std::int64_t heads = head_count(c, "num_heads");
     x = lamina::permute(split_heads(c, given, heads), axes(0, 2, 1, 3));
   } else if (given.shape().rank == 4) x = lamina::permute(given, axes(0, 2, 1, 3));
-  else c.fail("its operand has rank ", given.shape().rank, "; 3 or 4 is expected");
+  else c.fail("its operand has rank ", given.shape().rank, "; expected 3 or 4");
   value cosines = c.cast_to(c.number(1), e), sines = c.cast_to(c.number(2), e);
   if (c.has(3)) {
     const value at = c.cast_to(c[3], dtype::int64);
@@ -238,7 +237,7 @@ void rotary_embedding(node_call& c) {
     const dim half = cosines.shape().rank ? cosines.shape()[cosines.shape().rank - 1] : dim(dyn);
     if (x.shape()[3].is_number()) depth = x.shape().at(3);
     else if (half.is_number()) depth = 2 * half.code;
-    else c.unsupported("the depth of its heads is not known");
+    else c.unsupported("the head size is not known");
   }
   const value y = rotated(c, x, cosines, sines, depth, c.flag("interleaved"));
   c.give_like(0, packed ? value(lamina::reshape_like(y, given)) : value(lamina::permute(y, axes(0, 2, 1, 3))));
@@ -254,7 +253,7 @@ void swiglu(node_call& c) {
 void causal_conv_with_state(node_call& c) {
   const value x = c.number(0), w = c.number(1);
   if (x.shape().rank != 3 || w.shape().rank != 3)
-    c.fail("[N, C, L] and [C, 1, K] are expected, not ", x.shape(), " and ", w.shape());
+    c.fail("expected [N, C, L] and [C, 1, K], got ", x.shape(), " and ", w.shape());
   if (!w.shape()[2].is_number() || !w.shape()[0].is_number()) c.unsupported("the extents of its weights are not known");
   const std::int64_t before = w.shape().at(2) - 1;
   value whole;
@@ -266,9 +265,9 @@ void causal_conv_with_state(node_call& c) {
   if (c.has(2)) y = y + lamina::unsqueeze(c.number(2), axes(1));
   const std::string activation = c.string("activation", "none");
   if (activation == "silu" || activation == "swish") y = lamina::silu(y);
-  else if (activation != "none") c.fail("its activation is `", printable(activation), "`");
+  else if (activation != "none") c.fail("unknown activation `", printable(activation), "`");
   c.give_like(0, y);
-  if (c.wants(1))
+  if (c.has_output(1))
     c.give_like(1, lamina::slice_at(whole, c.extent_of(whole, 2) - before, c.extent_of(whole, 2), axes(2)));
 }
 
@@ -303,8 +302,8 @@ void linear_attention(node_call& c) {
   const std::int64_t heads = head_count(c, "q_num_heads"), own = head_count(c, "kv_num_heads");
   const std::string rule = c.string("update_rule", "gated_delta");
   const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
-  if (!gated && !delta && rule != "linear") c.fail("its update rule is `", printable(rule), "`");
-  if (heads < 1 || own < 1 || heads % own) c.fail(own, " heads of keys do not divide ", heads);
+  if (!gated && !delta && rule != "linear") c.fail("unknown update rule `", printable(rule), "`");
+  if (heads < 1 || own < 1 || heads % own) c.fail(own, " key heads do not divide ", heads);
   const auto rows = [&](std::size_t i, std::int64_t n) {  // [T, N, H, D]
     return value(lamina::permute(split_heads(c, c.number(i), n), axes(2, 0, 1, 3)));
   };
@@ -315,7 +314,7 @@ void linear_attention(node_call& c) {
   }
   if (delta) sequences.push_back(rows(5, c.dims(5)[2] == dim(1) ? 1 : own));
   const dim depth = k.shape()[3], width = v.shape()[3];
-  if (!depth.is_number() || !width.is_number()) c.unsupported("the depth of its heads is not known");
+  if (!depth.is_number() || !width.is_number()) c.unsupported("the head size is not known");
   double scale = c.real("scale", 0);
   if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(depth.code));
   const dtype e = k.type().element;

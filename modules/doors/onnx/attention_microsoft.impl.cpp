@@ -15,9 +15,10 @@ std::vector<value> parts_of(node_call& c, const value& x, const std::vector<std:
   const int last = x.shape().rank - 1;
   std::int64_t sum = 0;
   for (auto n : sizes) {
-    if (n < 1 || __builtin_add_overflow(sum, n, &sum)) c.fail("the size ", n, " of a part of ", x.shape());
+    if (n < 1 || __builtin_add_overflow(sum, n, &sum)) c.fail("invalid split size ", n, " of ", x.shape());
   }
-  if (x.shape()[last].is_number() && x.shape().at(last) != sum) c.fail("parts of ", sum, " columns in ", x.shape());
+  if (x.shape()[last].is_number() && x.shape().at(last) != sum)
+    c.fail("split sizes sum to ", sum, ", but the operand is ", x.shape());
   std::vector<value> made;
   std::int64_t at = 0;
   for (auto n : sizes) {
@@ -27,7 +28,7 @@ std::vector<value> parts_of(node_call& c, const value& x, const std::vector<std:
   return made;
 }
 std::int64_t known_extent(node_call& c, const value& x, int axis) {
-  if (axis < 0 || axis >= x.shape().rank) c.fail("its operand has the shape ", x.shape());
+  if (axis < 0 || axis >= x.shape().rank) c.fail("unexpected operand shape ", x.shape());
   if (!x.shape()[axis].is_number()) c.unsupported("extent ", axis, " of ", x.shape(), " is not known");
   return x.shape().at(axis);
 }
@@ -40,7 +41,7 @@ void mask_keys(node_call& c, attention_call& a, std::size_t operand, const value
   value seen;
   if (s.rank == 1) {
     const bool pairs = s[0].is_number() && of[0].is_number() && s[0] != of[0];
-    if (pairs && s.at(0) != 2 * of.at(0)) c.unsupported("a mask ", s, " of ", of[0], " samples");
+    if (pairs && s.at(0) != 2 * of.at(0)) c.unsupported("mask shape ", s, " does not match batch size ", of[0]);
     const auto limit = [&](const value& v) { return value(lamina::reshape(v, shape{dyn, 1, 1, 1})); };
     const value at = key_positions(a.k);
     if (pairs)
@@ -56,7 +57,7 @@ void mask_keys(node_call& c, attention_call& a, std::size_t operand, const value
     const value from[] = {first, zero}, to[] = {first + c.extent_of(a.q, 2), c.extent_of(a.k, 2)};
     seen = lamina::slice_at(mask, lamina::concat(view<const value>(from)), lamina::concat(view<const value>(to)),
                             axes(2, 3)) > 0;
-  } else c.fail("its mask has the shape ", s);
+  } else c.fail("unexpected mask shape ", s);
   const dtype e = a.q.type().element;
   a.add(lamina::where(seen, c.constant(0.0, e), c.constant(c.real("mask_filter_value", -10000), e)));
 }
@@ -69,8 +70,8 @@ void see_before(node_call& c, attention_call& a, const value& past) {
 }
 
 void attention(node_call& c) {
-  if (c.flag("do_rotary")) c.unsupported("`do_rotary`");
-  if (c.flag("past_present_share_buffer") || c.has(6)) c.unsupported("past and present in one buffer");
+  if (c.flag("do_rotary")) c.unsupported("`do_rotary` is not supported");
+  if (c.flag("past_present_share_buffer") || c.has(6)) c.unsupported("a shared past/present buffer is not supported");
   const value x = c.number(0);
   const dtype e = x.type().element;
   value all = lamina::matmul(x, c.cast_to(c.number(1), e));
@@ -78,7 +79,7 @@ void attention(node_call& c) {
   const std::int64_t columns = known_extent(c, c[1], 1), heads = head_count(c, "num_heads");
   const auto made =
       parts_of(c, all, c.node_call::integers("qkv_hidden_sizes", {columns / 3, columns / 3, columns / 3}));
-  if (made.size() != 3) c.fail("`qkv_hidden_sizes` has ", made.size(), " numbers, and 3 are expected");
+  if (made.size() != 3) c.fail("`qkv_hidden_sizes` has ", made.size(), " numbers; expected 3");
   attention_call a{.q = split_heads(c, made[0], heads),
                    .k = split_heads(c, made[1], heads),
                    .v = split_heads(c, made[2], heads),
@@ -92,7 +93,7 @@ void attention(node_call& c) {
   if (c.has(5)) a.add(c.cast_to(c.number(5), e));
   see_before(c, a, past);
   c.give_like(0, join_heads(attend(c, a).y));
-  if (c.wants(1)) {
+  if (c.has_output(1)) {
     const value both[] = {a.k, a.v};
     c.give_like(1, lamina::stack(view<const value>(both), 0));
   }
@@ -118,7 +119,7 @@ void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
   const std::int64_t depth = q.shape().rank == 5 ? depth_of_heads(c, q, heads) : known_extent(c, q, 2);
   if (c.has(3)) {
     const std::int64_t whole = known_extent(c, c[3], 0);
-    if (depth > whole / 2) c.fail("its bias ", c.dims(3), " is shorter than heads of ", depth, " in all");
+    if (depth > whole / 2) c.fail("bias ", c.dims(3), " is too short for ", depth, " query columns");
     biases = parts_of(c, number(3), {depth, depth, whole - 2 * depth});
   }
   const auto of_rows = [&](const value& x, std::size_t part) {
@@ -140,7 +141,7 @@ void read_heads(node_call& c, attention_call& a, std::int64_t heads) {
 }
 
 void multi_head_attention(node_call& c) {
-  if (c.has(8) || c.has(9)) c.unsupported("past and present in one buffer");
+  if (c.has(8) || c.has(9)) c.unsupported("a shared past/present buffer is not supported");
   attention_call a{.scale = c.real("scale", 0)};
   read_heads(c, a, head_count(c, "num_heads"));
   const dtype e = a.q.type().element;
@@ -149,25 +150,25 @@ void multi_head_attention(node_call& c) {
   if (c.has(4)) mask_keys(c, a, 4, past);
   if (c.has(5)) a.add(c.cast_to(c.number(5), e));
   see_before(c, a, past);
-  const auto r = attend(c, a, c.wants(3) ? 0 : -1);
+  const auto r = attend(c, a, c.has_output(3) ? 0 : -1);
   c.give_like(0, join_heads(r.y));
   c.give_like(1, a.k);
   c.give_like(2, a.v);
-  if (c.wants(3)) c.give_like(3, r.scores);
+  if (c.has_output(3)) c.give_like(3, r.scores);
 }
 
 // Writes keys or values to one buffer: `counts` [N, 1, 1, 1] positions of the past, then the new ones. The buffer has
 // at least the size of the past, and at least `total` positions.
 value in_buffer(node_call& c, const value& past, const value& now, const value& counts, const value& total) {
-  const value room = c.extent_of(past, 2), more = c.extent_of(now, 2);
+  const value capacity = c.extent_of(past, 2), more = c.extent_of(now, 2);
   const value both[] = {past, now};
   const value all = lamina::concat(view<const value>(both), 2);
   const auto number = [&](const value& v) { return value(lamina::reshape(v, shape{})); };
-  const value size = lamina::max(number(total), number(room));
+  const value size = lamina::max(number(total), number(capacity));
   const value at = lamina::arange(c.constant(0.0, dtype::int64), size, c.constant(1.0, dtype::int64));
   const value place = lamina::unsqueeze(at, axes(1));  // [room, 1]
-  const value from = lamina::where(place < counts, lamina::min(place, room - 1),
-                                   lamina::min(lamina::max(place - counts, 0), more - 1) + room);
+  const value from = lamina::where(place < counts, lamina::min(place, capacity - 1),
+                                   lamina::min(lamina::max(place - counts, 0), more - 1) + capacity);
   const value extents[] = {c.extent_of(now, 0), c.extent_of(now, 1), lamina::reshape(size, shape{1}),
                            c.extent_of(now, 3)};
   return lamina::take_along_axis(all, lamina::expand(from, lamina::concat(view<const value>(extents))), 2);
@@ -195,8 +196,10 @@ void normalize_heads(node_call& c, attention_call& a) {
 }
 
 void group_query_attention(node_call& c) {
-  if (c.has(12) || c.has(13) || c.integer("kv_cache_bit_width", 0) > 0) c.unsupported("quantized keys and values");
-  if (c.has(16) || c.flag("sliding_window_cache")) c.unsupported("chunks of different lengths and sliding buffers");
+  if (c.has(12) || c.has(13) || c.integer("kv_cache_bit_width", 0) > 0)
+    c.unsupported("quantized keys and values are not supported");
+  if (c.has(16) || c.flag("sliding_window_cache"))
+    c.unsupported("chunks of different lengths and sliding buffers are not supported");
   const std::int64_t heads = head_count(c, "num_heads"), own = head_count(c, "kv_num_heads");
   const value x = c.number(0);
   const dtype e = x.type().element;
@@ -205,7 +208,7 @@ void group_query_attention(node_call& c) {
     a.q = split_heads(c, x, heads);
     a.k = split_heads(c, c.cast_to(c.number(1), e), own), a.v = split_heads(c, c.cast_to(c.number(2), e), own);
   } else {
-    if (heads < 1 || own < 1) c.fail("it has ", heads, " and ", own, " heads");
+    if (heads < 1 || own < 1) c.fail("it has ", heads, " query and ", own, " key heads");
     const std::int64_t depth = known_extent(c, x, 2) / (heads + 2 * own);
     const auto made = parts_of(c, x, {heads * depth, own * depth, own * depth});
     a.q = split_heads(c, made[0], heads), a.k = split_heads(c, made[1], own), a.v = split_heads(c, made[2], own);
@@ -230,7 +233,7 @@ void group_query_attention(node_call& c) {
     a.sinks = lamina::broadcast_like(c.constant(0.0, e),
                                      lamina::select(lamina::select(lamina::select(a.q, 3, 0), 2, 0), 0, 0));
   const std::int64_t output = c.integer("qk_output", 0);
-  const auto r = attend(c, a, c.wants(3) && output ? (output == 1 ? 2 : 3) : -1);
+  const auto r = attend(c, a, c.has_output(3) && output ? (output == 1 ? 2 : 3) : -1);
   c.give_like(0, join_heads(r.y));
   c.give_like(1, a.k);
   c.give_like(2, a.v);
@@ -238,8 +241,8 @@ void group_query_attention(node_call& c) {
 }
 
 void rotary_embedding(node_call& c) {
-  if (c.flag("is_packed_batching")) c.unsupported("packed samples");
-  if (c.real("scale", 1) != 1) c.unsupported("`scale`");
+  if (c.flag("is_packed_batching")) c.unsupported("packed batches are not supported");
+  if (c.real("scale", 1) != 1) c.unsupported("`scale` must be 1");
   const value given = c.number(0);
   const dtype e = given.type().element;
   const value cosines = c.cast_to(c.number(2), e), sines = c.cast_to(c.number(3), e);

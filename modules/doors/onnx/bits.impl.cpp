@@ -39,7 +39,7 @@ void shift(node_call& c) {
   const dtype e = c.type(0).element;
   const value x = widened(c[0]), by = widened(c[1]);
   if (direction == "LEFT") return c.give(0, narrowed(lamina::shift_left(x, by), e));
-  if (direction != "RIGHT") c.fail("attribute `direction` is `", printable(direction), "`; LEFT and RIGHT are known");
+  if (direction != "RIGHT") c.fail("attribute `direction` is `", printable(direction), "`; expected LEFT or RIGHT");
   if (e != dtype::uint64) return c.give(0, narrowed(lamina::shift_right(x, by), e));
   // Logical shift: shifting by one place first makes the number non-negative.
   const value halved = lamina::bit_and(lamina::shift_right(x, 1), std::numeric_limits<std::int64_t>::max());

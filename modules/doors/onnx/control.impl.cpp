@@ -11,7 +11,7 @@ namespace {
 
 void take(node_call& c, std::vector<known_value> results) {
   if (results.size() != c.results.size())
-    c.fail("its graph has ", results.size(), " outputs, and ", c.results.size(), " are expected");
+    c.fail("its graph has ", results.size(), " outputs; expected ", c.results.size());
   c.results = std::move(results);
 }
 
@@ -48,7 +48,7 @@ void if_(node_call& c) {
   if (!same_ranks(branches[0], branches[1])) {
     // The axis is assumed to have extent 1; planning rejects any other extent.
     if (squeezes(then) && passes_on(otherwise)) return take(c, c.inlined(then));
-    c.unsupported("its branches give results of different ranks, and its condition is computed when the model runs");
+    c.unsupported("its branches have results of different ranks, and its condition is not a constant");
   }
   std::vector<value> operands = branches[0].captured;
   if (operands.empty()) {
@@ -63,7 +63,7 @@ void if_(node_call& c) {
   const view<const value> all(operands);
   for (const auto& b : branches)
     for (const auto& e : b.open)
-      if (e) c.unsupported("a branch gives a sequence without tensors, whose rank nothing says");
+      if (e) c.unsupported("a branch returns an empty sequence of unknown rank");
   if (branches[0].results == branches[1].results &&
       std::all_of(branches[0].results.begin(), branches[0].results.end(), knows_extents)) {
     try {
@@ -76,9 +76,9 @@ void if_(node_call& c) {
 // Opens the extents of a carry that an iteration changes; false if nothing changes.
 bool relax(node_call& c, tensor_type& carry, const tensor_type& next) {
   if (carry.element != next.element || carry.kind != next.kind)
-    c.fail("a value that its iterations pass on is ", carry, " at first and ", next, " afterwards");
+    c.fail("a loop-carried value changes its type from ", carry, " to ", next);
   if (carry.dims.rank != next.dims.rank)
-    c.unsupported("a value that its iterations pass on changes its rank, from ", carry, " to ", next);
+    c.unsupported("a loop-carried value changes its rank from ", carry, " to ", next);
   bool changed = false;
   for (int i = 0; i < carry.dims.rank; ++i)
     if (carry.dims[i] != next.dims[i] && carry.dims[i] != dim(dyn)) carry.dims[i] = dyn, changed = true;
@@ -92,10 +92,10 @@ struct iterations {
   subgraph inside{};
 };
 // Relaxes the carry types until they are stable under the body.
-iterations settled(node_call& c, const graph_message& body, std::size_t carries) {
+iterations stable_carries(node_call& c, const graph_message& body, std::size_t carries) {
   iterations all;
   for (std::size_t i = 2; i < 2 + carries; ++i) {
-    if (!c.has(i)) c.fail("operand ", i, ", a value that its iterations pass on, is missing");
+    if (!c.has(i)) c.fail("operand ", i, ", a loop-carried value, is missing");
     all.open.push_back(c.operand(i).open_sequence);
     all.types.push_back(all.open.back() ? tensor_type{} : c.type(i));
   }
@@ -105,7 +105,7 @@ iterations settled(node_call& c, const graph_message& body, std::size_t carries)
     for (std::size_t i = 2; i < 2 + carries; ++i) {
       const auto& next = all.inside.results[i - 1];
       if (!all.open[i]) {
-        if (all.inside.open[i - 1]) c.unsupported("a sequence that its iterations pass on loses its tensors");
+        if (all.inside.open[i - 1]) c.unsupported("a loop-carried sequence becomes empty");
         changed = relax(c, all.types[i], next) || changed;
       } else if (!all.inside.open[i - 1]) {
         all.types[i] = next;
@@ -122,10 +122,10 @@ void loop(node_call& c) {
   if (body.inputs.size() < 2 || body.outputs.size() + 1 < body.inputs.size())
     c.fail("its graph has ", body.inputs.size(), " inputs and ", body.outputs.size(), " outputs");
   const std::size_t carries = body.inputs.size() - 2;
-  const auto all = settled(c, body, carries);
+  const auto all = stable_carries(c, body, carries);
   std::vector<value> first;
   for (std::size_t i = 2; i < 2 + carries; ++i) {
-    if (all.open[i]) c.unsupported("a sequence that its iterations pass on never has a tensor");
+    if (all.open[i]) c.unsupported("a loop-carried sequence is always empty");
     tensor_type of = all.types[i];
     of.kind = value_kind::tensor;
     first.push_back(c.operand(i).open_sequence ? lamina::sequence_empty(c.p, of) : c[i]);

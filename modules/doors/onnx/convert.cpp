@@ -108,8 +108,8 @@ class node_call {
   // ---- results ----
 
   /// Whether result i has a name.
-  bool wants(std::size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
-  std::size_t wanted() const { return node.outputs.size(); }
+  bool has_output(std::size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
+  std::size_t output_count() const { return node.outputs.size(); }
   void give(std::size_t i, const value& v);
   void give(std::size_t i, any_tensor data);
   /// Gives v cast to the element type of operand `of`; undoes the conversion of `number`.

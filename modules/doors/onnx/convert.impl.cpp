@@ -33,8 +33,7 @@ node_call::node_call(const node_message& n, std::int64_t version, program& to, s
 
 value node_call::operator[](std::size_t i) {
   if (!has(i)) fail("operand ", i, " is missing");
-  if (operands_[i]->open_sequence)
-    unsupported("operand ", i, " is a sequence without tensors, whose rank nothing says");
+  if (operands_[i]->open_sequence) unsupported("operand ", i, " is an empty sequence of unknown rank");
   return around.value_of(*operands_[i]);
 }
 void node_call::statistic(std::size_t i) {
@@ -47,7 +46,7 @@ value node_call::number(std::size_t i) {
   value v = operator[](i);
   const dtype e = v.type().element;
   if (is_real(e) || is_integer(e) || e == dtype::boolean) return v;
-  if (e == dtype::string) unsupported("it computes with strings");
+  if (e == dtype::string) unsupported("it does not support strings");
   const bool is_float = is_floating(e) || (e >= dtype::float8_e4m3fn && e <= dtype::float4_e2m1);
   return cast_to(v, is_float ? dtype::float32 : dtype::int64);
 }
@@ -79,7 +78,7 @@ std::vector<std::int64_t> node_call::integers(std::size_t i, std::string_view wh
   auto all = known_integers(i);
   if (!all)
     unsupported("its ", what, ", operand ", i, " `", printable(node.inputs[i]),
-                "`, are computed when the model runs; they are to be known when it is read");
+                "`, must be known when the model is loaded");
   return *std::move(all);
 }
 double node_call::known_number(std::size_t i, std::string_view what, double otherwise) const {
@@ -87,7 +86,7 @@ double node_call::known_number(std::size_t i, std::string_view what, double othe
   const any_tensor* t = known(i);
   if (!t || t->shape().size() != 1)
     unsupported("its ", what, ", operand ", i, " `", printable(node.inputs[i]),
-                "`, is expected as one number that is known when the model is read");
+                "`, must be one number known when the model is loaded");
   double v = 0;
   with_type(t->element(), [&]<class T>() {
     if constexpr (std::is_convertible_v<T, double>) v = static_cast<double>(t->elements<T>()[0]);
@@ -126,12 +125,12 @@ const attribute_message* node_call::find(std::string_view name) const {
 }
 const attribute_message* node_call::find(std::string_view name, form is) const {
   const auto* a = find(name);
-  if (a && a->is != is) fail("attribute `", name, "` is of another kind than expected");
+  if (a && a->is != is) fail("attribute `", name, "` has an unexpected type");
   return a;
 }
 std::int64_t node_call::in_range(std::string_view name, std::int64_t i) const {
   if ((i > max_integer || i < -max_integer) && !holds_data(node, name))
-    fail("attribute `", name, "` holds ", i, "; -2^31 to 2^31 is expected");
+    fail("attribute `", name, "` holds ", i, "; expected -2^31 to 2^31");
   return i;
 }
 std::int64_t node_call::integer(std::string_view name, std::int64_t otherwise) const {
@@ -196,8 +195,7 @@ dtype node_call::element(std::string_view name, dtype otherwise) const {
   const bool is_code = a->integer >= 0 && a->integer < (1 << 16);
   const auto code = is_code ? static_cast<element_code>(a->integer) : element_code::none;
   const auto e = element_of(code);
-  if (!e)
-    unsupported("attribute `", name, "` names the element type ", onnx::name_of(code), ", which lamina does not have");
+  if (!e) unsupported("attribute `", name, "` names the unsupported element type ", onnx::name_of(code));
   return *e;
 }
 
@@ -218,7 +216,7 @@ int node_call::axis(std::int64_t a, int rank) const {
 }
 lamina::axes node_call::axes_of(const std::vector<std::int64_t>& a, int rank) const {
   lamina::axes made;
-  if (a.size() > static_cast<std::size_t>(max_rank)) fail(a.size(), " axes are given, and the rank is ", rank);
+  if (a.size() > static_cast<std::size_t>(max_rank)) fail(a.size(), " axes for rank ", rank);
   for (auto i : a) made.values[made.count++] = axis(i, rank);
   return made;
 }
@@ -231,7 +229,7 @@ void node_call::take(std::size_t bytes) const {
 }
 value node_call::zeros(const tensor_type& type) {
   if (!type.dims.is_static() || !type.dims.countable() || type.bytes() > max_zeros)
-    unsupported("it needs zeros ", type, "; the limit is ", max_zeros >> 20, " MiB");
+    unsupported("it needs a zero tensor ", type, "; the limit is ", max_zeros >> 20, " MiB");
   take(type.bytes());
   return constant(any_tensor(type));
 }
@@ -273,14 +271,13 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
     inside.path = p.path;
     inside.attributes = around.attributes;
     if (g->inputs.size() != types.size())
-      fail("its graph `", printable(g->name), "` has ", g->inputs.size(), " inputs, and ", types.size(),
-           " are expected");
+      fail("its graph `", printable(g->name), "` has ", g->inputs.size(), " inputs; expected ", types.size());
     for (std::size_t i = 0; i < types.size(); ++i)
       if (i < open.size() && open[i]) inside.define(g->inputs[i].name, {.open_sequence = open[i]});
       else inside.define(g->inputs[i].name, {.v = s.body->input(g->inputs[i].name, types[i])});
     for (auto name : names) {
       known_value* k = around.find(name);
-      if (!k) fail("its graph `", printable(g->name), "` reads `", printable(name), "`, which nothing gives");
+      if (!k) fail("its graph `", printable(g->name), "` reads `", printable(name), "`, which is not defined");
       if (k->open_sequence || (k->data && !k->is_parameter)) {
         inside.define(name, {.data = k->data, .open_sequence = k->open_sequence});
         continue;
@@ -310,7 +307,7 @@ std::vector<subgraph> node_call::subgraphs(const std::vector<const graph_message
 
 std::vector<known_value> node_call::inlined(const graph_message& g, const std::vector<known_value>& inputs) {
   if (g.inputs.size() != inputs.size())
-    fail("its graph `", printable(g.name), "` has ", g.inputs.size(), " inputs, and ", inputs.size(), " are expected");
+    fail("its graph `", printable(g.name), "` has ", g.inputs.size(), " inputs; expected ", inputs.size());
   scope inside(around.context(), p, around.opsets(), &around);
   inside.is_inner = around.is_inner;
   inside.path = p.path;
@@ -407,7 +404,7 @@ tensor_type type_inside(const type_message& m, const text& name, const source& f
   };
   if (m.is == form::none) from.fail(t << name << " has no type");
   if (m.is == form::sequence || m.is == form::optional) {
-    if (!m.inner || depth > 2) unsupported("is a sequence or optional of what lamina has not");
+    if (!m.inner || depth > 2) unsupported("is a sequence or optional of an unsupported type");
     tensor_type inner = type_inside(*m.inner, name, from, depth + 1);
     const bool fits =
         m.is == form::sequence ? inner.is_tensor() : inner.is_tensor() || inner.kind == value_kind::sequence;
@@ -417,11 +414,11 @@ tensor_type type_inside(const type_message& m, const text& name, const source& f
                                         : value_kind::optional_sequence;
     return inner;
   }
-  if (m.is != form::tensor) unsupported("is a map or a sparse tensor, which are not read");
+  if (m.is != form::tensor) unsupported("is a map or a sparse tensor, which are not supported");
   const auto element = element_of(m.element);
   if (!element) {
     text why;
-    why << "is " << name_of(m.element) << ", which lamina has no element type for";
+    why << "has the unsupported element type " << name_of(m.element);
     unsupported(why.view());
   }
   if (!m.has_shape)

@@ -53,10 +53,10 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
   w.kernel = std::move(kernel);
   const std::size_t n = w.axes();
   if (x.shape().rank != static_cast<int>(n) + 2)
-    c.fail("its windows have ", n, " axes, and the operand is ", x.shape());
+    c.fail("its windows have ", n, " axes, but the operand is ", x.shape());
   const auto list = [&](std::string_view name, std::int64_t otherwise, std::size_t count) {
     auto v = c.node_call::integers(name, std::vector<std::int64_t>(count, otherwise));
-    if (v.size() != count) c.fail("`", name, "` has ", v.size(), " numbers, and ", count, " are expected");
+    if (v.size() != count) c.fail("`", name, "` has ", v.size(), " numbers; expected ", count);
     for (auto i : v)
       if (i < (otherwise == 1 ? 1 : 0) || i > (std::int64_t(1) << 31)) c.fail("`", name, "` holds ", i);
     return v;
@@ -85,7 +85,7 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
         w.before[i] = upper ? all / 2 : all - all / 2;
         w.after[i] = all - w.before[i];
       }
-  } else if (automatic != "VALID") c.fail("`auto_pad` is `", printable(automatic), "`");
+  } else if (automatic != "VALID") c.fail("unknown `auto_pad` `", printable(automatic), "`");
   return w;
 }
 
@@ -97,7 +97,7 @@ value channel_vector(const value& b, int rank) {
 std::vector<std::int64_t> filter_extents(node_call& c, const value& w) {
   std::vector<std::int64_t> kernel;
   for (int i = 2; i < w.shape().rank; ++i) {
-    if (!w.shape()[i].is_number()) c.unsupported("the extents of its windows are computed");
+    if (!w.shape()[i].is_number()) c.unsupported("the extents of its windows are not known");
     kernel.push_back(w.shape().at(i));
   }
   check_kernel_shape(c, w.shape());
@@ -122,22 +122,22 @@ void conv(node_call& c) {
 void read_result_extents(node_call& c, const value& x, windows& w, std::vector<std::int64_t>& more) {
   const auto automatic = c.string("auto_pad", "NOTSET");
   const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  auto wanted = c.node_call::integers("output_shape");
+  auto output_shape = c.node_call::integers("output_shape");
   const std::size_t n = w.axes();
-  if (wanted.size() == n + 2) wanted.erase(wanted.begin(), wanted.begin() + 2);
-  if ((!wanted.empty() && wanted.size() != n) || (wanted.empty() && !same)) {
-    if (!wanted.empty()) c.fail("`output_shape` has ", wanted.size(), " numbers, and ", n, " are expected");
+  if (output_shape.size() == n + 2) output_shape.erase(output_shape.begin(), output_shape.begin() + 2);
+  if ((!output_shape.empty() && output_shape.size() != n) || (output_shape.empty() && !same)) {
+    if (!output_shape.empty()) c.fail("`output_shape` has ", output_shape.size(), " numbers; expected ", n);
     return;
   }
   for (std::size_t i = 0; i < n; ++i) {
     const std::int64_t reach = (w.kernel[i] - 1) * w.dilations[i] + 1;
     std::int64_t all = more[i] + reach - w.strides[i];  // if each result extent is the extent times the stride
-    if (!wanted.empty()) {
+    if (!output_shape.empty()) {
       const dim extent = x.shape()[static_cast<int>(i) + 2];
-      if (!extent.is_number()) c.unsupported("`output_shape` of an operand with computed extents");
+      if (!extent.is_number()) c.unsupported("`output_shape` needs an operand of known extents");
       if (__builtin_mul_overflow(w.strides[i], extent.code - 1, &all) || all > std::int64_t(1) << 61)
         c.fail("its strides and extents ", x.shape(), " are too large");
-      all += more[i] + reach - wanted[i];
+      all += more[i] + reach - output_shape[i];
     }
     more[i] += std::max<std::int64_t>(-all, 0);
     all = std::max<std::int64_t>(all, 0);
@@ -165,7 +165,7 @@ void conv_transpose(node_call& c) {
 void deform_conv(node_call& c) {
   value x = c.number(0);
   const value w = c.number(1);
-  if (x.shape().rank != 4) c.unsupported("an operand ", x.shape(), "; images [N, C, H, W] are expected");
+  if (x.shape().rank != 4) c.unsupported("its operand is ", x.shape(), "; expected images [N, C, H, W]");
   const windows win = read_windows(c, x, filter_extents(c, w), 0);
   value y = lamina::deform_conv(x, w, c.number(2), c.has(4) ? c.number(4) : value(),
                                 {.strides = win.strides,
@@ -184,7 +184,7 @@ value list_operand(node_call& c, std::size_t i) {
 }
 void col2im(node_call& c) {
   const value image = list_operand(c, 1);
-  if (image.shape().rank != 1 || !image.shape()[0].is_number()) c.unsupported("an image of an unknown number of axes");
+  if (image.shape().rank != 1 || !image.shape()[0].is_number()) c.unsupported("the number of image axes is not known");
   const std::size_t n = static_cast<std::size_t>(std::min<std::int64_t>(image.shape().at(0), max_rank));
   const auto pads = c.node_call::integers("pads", std::vector<std::int64_t>(2 * n, 0));
   if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers");
@@ -207,7 +207,7 @@ double lowest_of(dtype t) {
 value max_of_bytes(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
-  if (!of_bytes(x.type().element) || c.wants(1) || (rank != 3 && rank != 4) || c.flag("ceil_mode") ||
+  if (!of_bytes(x.type().element) || c.has_output(1) || (rank != 3 && rank != 4) || c.flag("ceil_mode") ||
       c.string("auto_pad", "NOTSET") != "NOTSET")
     return {};
   window_sizes w = windows_of(c, x.shape(), x.shape());
@@ -224,8 +224,8 @@ void max_pool(node_call& c) {
   const windows w = read_windows(c, x, c.node_call::integers("kernel_shape"), lowest_of(x.type().element));
   pool_options o = w.pool();
   o.ceil_mode = c.flag("ceil_mode");
-  if (!c.wants(1)) return c.give_like(0, lamina::max_pool(x, o));
-  if (x.shape() != c.dims(0)) c.unsupported("positions with padding that is computed");
+  if (!c.has_output(1)) return c.give_like(0, lamina::max_pool(x, o));
+  if (x.shape() != c.dims(0)) c.unsupported("indices with computed padding are not supported");
   const auto y = lamina::max_pool_with_indices(x, o, c.flag("storage_order"));
   c.give_like(0, y.values);
   c.give(1, y.indices);

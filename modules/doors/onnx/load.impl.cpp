@@ -39,14 +39,14 @@ void find_shape_constants(const graph_message& g, std::set<std::string_view>& fo
 
 void check(const model_message& m, const source& from) {
   text t;
-  if (!m.graph) from.fail(t << "is no ONNX model: it has no graph");
+  if (!m.graph) from.fail(t << "is not an ONNX model: it has no graph");
   if (m.ir_version < oldest_ir)
     detail::raise(error_kind::unsupported, t << printable(from.file, 1024) << ": IR version " << m.ir_version
-                                             << "; versions from " << oldest_ir << " on are read");
+                                             << "; expected " << oldest_ir << " or later");
   const auto opset = opset_of(m.opsets, "");
   if (opset != 0 && opset < oldest_opset)
     detail::raise(error_kind::unsupported, t << printable(from.file, 1024) << ": opset " << opset
-                                             << " of ai.onnx; opsets from " << oldest_opset << " on are read");
+                                             << " of ai.onnx; expected " << oldest_opset << " or later");
 }
 
 // Errors: value_error if a name given for shapes or values is no input, or occurs twice.
@@ -83,11 +83,10 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
   text t;
   t << printable(from.file, 1024) << ": input `" << printable(name) << "` is " << input;
   if (!input.is_tensor() || !input.dims.is_static())
-    detail::raise(error_kind::value, t << "; a number is its value where its extents are known: give it a shape too");
+    detail::raise(error_kind::value, t << "; a single number needs known extents: give a shape too");
   constexpr std::size_t max = std::size_t(256) << 20;  // same limit as for folded results
   if (input.bytes() > max)
-    detail::raise(error_kind::value,
-                  t << "; a number is its value where it has at most 256 MiB: give it a smaller shape");
+    detail::raise(error_kind::value, t << "; a single number fills at most 256 MiB: give a smaller shape");
   any_tensor made(input);
   bool exact = false;
   with_type(input.element, [&]<class T>() {
@@ -142,7 +141,7 @@ std::vector<std::pair<std::string, shape>> named_shapes(const read_options& o, c
     if (!name.empty()) continue;
     if (open.size() != 1)
       detail::raise(error_kind::value, t << printable(from.file, 1024) << ": the shape " << given
-                                         << " has no name of an input; expected one, since the net has " << open.size()
+                                         << " has no input name; expected one, since the net has " << open.size()
                                          << " inputs");
     name = open[0];
   }
@@ -212,7 +211,7 @@ void check_declared(const value_message& v, const tensor_type& is, bool with_ext
   text t;
   const auto element = element_of(declared.element);
   if (element && *element != is.element)
-    from.fail(t << "output `" << printable(v.name) << "` is declared as " << *element << ", and is " << is);
+    from.fail(t << "output `" << printable(v.name) << "` is declared as " << *element << ", but is " << is);
   if (!with_extents || agree(is.dims, declared)) return;
   t << "output `" << printable(v.name) << "` is declared with the extents [";
   for (std::size_t i = 0; i < declared.extents.size() && i < 16; ++i) {
@@ -221,7 +220,7 @@ void check_declared(const value_message& v, const tensor_type& is, bool with_ext
     if (e.number) t << *e.number;
     else t << printable(e.name);
   }
-  from.fail(t << "], and is " << is);
+  from.fail(t << "], but is " << is);
 }
 
 void write_outputs(const graph_message& g, scope& root, const read_options& o) {
@@ -251,7 +250,7 @@ class bound_node final : public own_node {
     domain = std::string(c.node.domain);
     op = std::string(c.node.op);
     opset = c.opset;
-    results = c.wanted();
+    results = c.output_count();
     for (std::size_t i = 0; i < c.size(); ++i) operands.push_back(c.has(i) ? c[i] : value());
   }
   value operator[](std::size_t i) const override { return c_[i]; }
@@ -282,11 +281,11 @@ bool convert_own(const read_options& o, node_call& c) {
   if (!own) return false;
   if (!own->convert) c.unsupported("the operator is bound to an empty function");
   const auto made = own->convert(bound_node(c));
-  for (std::size_t i = 0; i < c.wanted(); ++i) {
-    if (!c.wants(i)) continue;
+  for (std::size_t i = 0; i < c.output_count(); ++i) {
+    if (!c.has_output(i)) continue;
     if (i >= made.size() || made[i].empty())
-      c.unsupported("the function that it is bound to gives no result ", i, ", `", printable(c.node.outputs[i]), "`");
-    if (&made[i].owner() != &c.p) c.unsupported("the function that it is bound to gives a value of another program");
+      c.unsupported("its custom function returns no result ", i, ", `", printable(c.node.outputs[i]), "`");
+    if (&made[i].owner() != &c.p) c.unsupported("its custom function returns a value of another program");
     c.give(i, made[i]);
   }
   return true;
@@ -361,7 +360,7 @@ saved_net net_or_list(const model_message& m, source from, std::size_t file_byte
     std::set<std::string_view> ops;
     for (const auto& n : all) ops.insert(n.op);
     text t;
-    t << e.what() << "; so are " << all.size() << " nodes in all, of the operators";
+    t << e.what() << "; unsupported nodes in all: " << all.size() << ", of the operators";
     for (auto op : ops) t << " " << printable(op);
     detail::raise(error_kind::unsupported, t);
   }

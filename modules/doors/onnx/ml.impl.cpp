@@ -24,7 +24,7 @@ std::vector<double> numbers_of(node_call& c, std::string_view name) {
 }
 value table_of(node_call& c, const std::vector<double>& numbers, dtype e, const shape& s) {
   if (static_cast<std::int64_t>(numbers.size()) != s.size())
-    c.fail("it has ", numbers.size(), " numbers, and ", s.size(), " are expected");
+    c.fail("it has ", numbers.size(), " numbers; expected ", s.size());
   if (!is_real(e)) return c.cast_to(table_of(c, numbers, dtype::float32, s), e);
   any_tensor t({e, s});
   if (e == dtype::float64) std::memcpy(t.mutable_data(), numbers.data(), numbers.size() * sizeof(double));
@@ -62,14 +62,14 @@ value transformed(node_call& c, const value& scores, std::string_view how) {
   if (how == "SOFTMAX") return lamina::softmax(scores, {.axis = 1});
   if (how == "SOFTMAX_ZERO") return softmax_zero(scores);
   if (how == "PROBIT") return probit(scores);
-  c.fail("`post_transform` is `", printable(how), "`");
+  c.fail("unknown `post_transform` `", printable(how), "`");
 }
 std::string post_transform(node_call& c) { return c.string("post_transform", "NONE"); }
 
 std::vector<std::int64_t> labels_of(node_call& c, std::string_view name) {
   const std::string all(name);
   if (c.has_attribute(all + "_strings") && !c.strings(all + "_strings").empty())
-    c.unsupported("labels that are strings");
+    c.unsupported("string labels are not supported");
   if (c.has_attribute(all + "_ints")) return c.node_call::integers(all + "_ints");
   return c.node_call::integers(all + "_int64s");
 }
@@ -91,7 +91,7 @@ value rows_of(node_call& c, std::size_t i) {
 }
 std::int64_t columns_of(node_call& c, std::size_t numbers, std::int64_t rows) {
   if (rows < 1 || numbers == 0 || static_cast<std::int64_t>(numbers) % rows)
-    c.fail(numbers, " coefficients of ", rows, " rows");
+    c.fail(numbers, " coefficients do not divide into ", rows, " rows");
   return static_cast<std::int64_t>(numbers) / rows;
 }
 
@@ -127,7 +127,7 @@ void linear_classifier(node_call& c) {
     else if (how != "NONE") y = transformed(c, y, how);
     return c.give(1, c.cast_to(y, dtype::float32));
   }
-  if (static_cast<std::int64_t>(labels.size()) != rows) c.fail(labels.size(), " labels of ", rows, " classes");
+  if (static_cast<std::int64_t>(labels.size()) != rows) c.fail(labels.size(), " labels for ", rows, " classes");
   c.give(0, labels_at(c, labels, largest_of(y)));
   c.give(1, c.cast_to(transformed(c, y, how), dtype::float32));
 }
@@ -142,7 +142,7 @@ value kernel_of(node_call& c, const value& x, const value& vectors, const std::s
   if (kind == "LINEAR") return dot;
   if (kind == "POLY") return lamina::pow(dot * parameter(0) + parameter(1), c.constant(parameter(2), dtype::float64));
   if (kind == "SIGMOID") return lamina::tanh(dot * parameter(0) + parameter(1));
-  if (kind != "RBF") c.fail("its kernel is `", printable(kind), "`");
+  if (kind != "RBF") c.fail("unknown kernel `", printable(kind), "`");
   const value of_x = lamina::reduce_sum(x * x, {.axes = {1}, .keepdim = true});
   const value of_vectors = lamina::reduce_sum(vectors * vectors, {.axes = {1}});
   return lamina::exp(lamina::max(of_x + of_vectors - dot * 2, 0) * -parameter(0));
@@ -271,13 +271,13 @@ void svm_classifier(node_call& c) {
   std::int64_t whole = 0;
   for (auto n : counts)
     if (n < 0 || __builtin_add_overflow(whole, n, &whole)) c.fail("a class has ", n, " vectors");
-  if (classes > 256) c.unsupported(classes, " classes");
+  if (classes > 256) c.unsupported(classes, " classes; the limit is 256");
   const std::string how = post_transform(c);
   value scores, votes;
   bool probabilities = false;
   if (whole > 0) {
     if (static_cast<std::int64_t>(counts.size()) != classes || classes < 2)
-      c.fail(classes, " labels and ", counts.size(), " classes");
+      c.fail(classes, " labels for ", counts.size(), " classes");
     const value v = table_of(c, vectors, dtype::float64, {whole, columns_of(c, vectors.size(), whole)});
     pair_scores p = scores_of_pairs(c, kernel_of(c, x, v, kernel_kind(c)), counts);
     votes = lamina::concat(view<const value>(p.votes), 1);
@@ -327,7 +327,7 @@ void normalizer(node_call& c) {
   if (how == "MAX") by = lamina::reduce_max(x, last);
   else if (how == "L1") by = lamina::reduce_sum(lamina::abs(x), last);
   else if (how == "L2") by = lamina::sqrt(lamina::reduce_sum(x * x, last));
-  else c.fail("its norm is `", printable(how), "`");
+  else c.fail("unknown norm `", printable(how), "`");
   c.give(0, c.cast_to(lamina::where(by == 0, x, x / by), dtype::float32));
 }
 void binarizer(node_call& c) {
@@ -356,7 +356,7 @@ void imputer(node_call& c) {
 void array_feature_extractor(node_call& c) {
   const value x = c[0];
   const int rank = x.shape().rank;
-  if (rank < 1) c.fail("its operand is a number");
+  if (rank < 1) c.fail("its operand is a scalar");
   const value y = lamina::gather(x, lamina::reshape(c.cast_to(c[1], dtype::int64), shape{dyn}), rank - 1);
   c.give(0, rank == 1 ? value(lamina::unsqueeze(y, axes(0))) : y);
 }
@@ -366,7 +366,7 @@ void feature_vectorizer(node_call& c) {
   for (std::size_t i = 0; i < c.size(); ++i) {
     value x = c.cast_to(c[i], dtype::float32);
     if (x.shape().rank == 1) x = lamina::unsqueeze(x, axes(0));
-    if (x.shape().rank != 2) c.fail("its operand ", i, " has the shape ", x.shape());
+    if (x.shape().rank != 2) c.fail("operand ", i, " must have rank 2, got ", x.shape());
     if (i < sizes.size() && x.shape()[1] != dim(sizes[i])) {
       if (sizes[i] < 1) c.fail("part ", i, " has ", sizes[i], " columns");
       if (!x.shape()[1].is_number()) c.unsupported("the columns of its operand ", i, " are not known");

@@ -30,14 +30,14 @@ void batch_normalization(node_call& c) {
   const value x = c.number(0);
   const int rank = x.shape().rank;
   const dtype e = x.type().element;
-  if (rank < 1) c.fail("it expects channels, and its operand is a number");
+  if (rank < 1) c.fail("expected channels, got a scalar");
   c.statistic(3);
   c.statistic(4);
   const auto of_channels = [&](std::size_t i) { return c.cast_to(c.number(i), e); };
   const value scale = of_channels(1), bias = of_channels(2), mean = of_channels(3), variance = of_channels(4);
   const double epsilon = c.real("epsilon", 1e-5), momentum = c.real("momentum", 0.9);
   const bool trains = c.opset >= 14  ? c.flag("training_mode")
-                      : c.opset >= 7 ? c.wants(1) || c.wants(2)
+                      : c.opset >= 7 ? c.has_output(1) || c.has_output(2)
                                      : !c.flag("is_test");
   if (!trains) return c.give_like(0, by_moments(x, scale / lamina::sqrt(variance + epsilon), mean, bias));
   if (scale.shape().rank > 1) c.unsupported("training with `spatial` = 0");
@@ -136,7 +136,7 @@ value optional_like(node_call& c, std::size_t i, const value& x) {
 dtype stash_type(const node_call& c) { return c.element("stash_type", dtype::float32); }
 
 int normalized_axis(node_call& c, const value& x) {
-  if (x.shape().rank < 1) c.fail("it expects rows, and its operand is a number");
+  if (x.shape().rank < 1) c.fail("expected rows, got a scalar");
   return c.axis(c.integer("axis", -1), x.shape().rank);
 }
 void layer_normalization(node_call& c) {
@@ -144,21 +144,21 @@ void layer_normalization(node_call& c) {
   const auto r =
       centered_rows(x, normalized_axis(c, x), c.real("epsilon", 1e-5), optional_like(c, 1, x), optional_like(c, 2, x));
   c.give_like(0, r.y);
-  if (c.wants(1)) c.give(1, c.cast_to(r.mean, stash_type(c)));
-  if (c.wants(2)) c.give(2, c.cast_to(r.inverse, stash_type(c)));
+  if (c.has_output(1)) c.give(1, c.cast_to(r.mean, stash_type(c)));
+  if (c.has_output(2)) c.give(2, c.cast_to(r.inverse, stash_type(c)));
 }
 // The result has the type of the scale.
 void rms_normalization(node_call& c) {
   const value x = c.number(0);
   const auto r = scaled_rows(x, normalized_axis(c, x), c.real("epsilon", 1e-5), optional_like(c, 1, x));
   c.give_like(0, r.y, c.has(1) ? 1 : 0);
-  if (c.wants(1)) c.give(1, c.cast_to(r.inverse, stash_type(c)));
+  if (c.has_output(1)) c.give(1, c.cast_to(r.inverse, stash_type(c)));
 }
 
 void lp_normalization(node_call& c) {
   const value x = c.number(0);
   const std::int64_t p = c.integer("p", 2);
-  if (p != 1 && p != 2) c.fail("`p` is ", p, "; 1 and 2 are defined");
+  if (p != 1 && p != 2) c.fail("`p` is ", p, "; expected 1 or 2");
   const axes over(normalized_axis(c, x));
   const value summed =
       lamina::reduce_sum(p == 1 ? value(lamina::abs(x)) : value(x * x), {.axes = over, .keepdim = true});
@@ -198,7 +198,7 @@ void embed_layer_normalization(node_call& c) {
   if (c.has(1) && c.has(4)) x = x + lamina::embedding(c.number(4), c.cast_to(c[1], dtype::int64));
   const auto r = centered_rows(x, 2, c.real("epsilon", 1e-12), optional_like(c, 5, x), optional_like(c, 6, x));
   c.give_like(0, r.y, 2);
-  if (c.wants(1)) {  // number of visible positions of each sample
+  if (c.has_output(1)) {  // number of visible positions of each sample
     const value mask = c.has(7) ? value(c[7]) : value(ids * 0);
     c.give(1, c.cast_to(lamina::reduce_sum(c.cast_to(mask, dtype::int64), {.axes = {1}}), dtype::int32));
   }

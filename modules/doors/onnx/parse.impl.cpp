@@ -64,12 +64,12 @@ class parser {
     try {
       (this->*read)(pbf_reader(bytes.data(), bytes.size()), message);
     } catch (const protozero::end_of_buffer_exception&) {
-      fail("a length is larger than the bytes that remain: the file is truncated or damaged");
+      fail("a length exceeds the remaining bytes: the file is truncated or damaged");
     } catch (const protozero::exception&) {
-      fail("it is damaged: it holds bytes that no protobuf message has");
-    } catch (const wrong_field&) {
-      fail("it is damaged: a field is of another kind than expected");
-    } catch (const wrong_text&) { fail("a name or text in it is no UTF-8"); }
+      fail("it is damaged: not a protobuf message");
+    } catch (const wrong_field&) { fail("it is damaged: a field has an unexpected type"); } catch (const wrong_text&) {
+      fail("a name or text in it is not UTF-8");
+    }
     return message;
   }
 
@@ -93,7 +93,7 @@ class parser {
     while (r.next()) switch (r.tag()) {
         case 1: numbers(r, t.dims, &pbf_reader::get_int64, &pbf_reader::get_packed_int64); break;
         case 2: t.element = static_cast<element_code>(small_integer_of(r)); break;
-        case 3: fail("a tensor is in segments, which no ONNX version defines");
+        case 3: fail("a tensor is in segments, which ONNX does not define");
         case 4: numbers(r, t.floats, &pbf_reader::get_float, &pbf_reader::get_packed_float); break;
         case 5: numbers(r, t.integers, &pbf_reader::get_int32, &pbf_reader::get_packed_int32); break;
         case 6: added(t.strings) = view_of(r); break;
@@ -135,10 +135,10 @@ class parser {
 
   [[noreturn]] void fail(std::string_view why) const {
     message_text t;
-    throw file_error((t << printable(file_, 1024) << ": is no ONNX file: " << why).string());
+    throw file_error((t << printable(file_, 1024) << ": is not an ONNX file: " << why).string());
   }
   void charge(std::size_t bytes) {
-    if (bytes > budget_) fail("it describes far more than a file of its size holds");
+    if (bytes > budget_) fail("it describes far more than its size allows");
     budget_ -= bytes;
   }
   template <class T> T& added(std::vector<T>& to) {

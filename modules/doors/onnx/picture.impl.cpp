@@ -24,7 +24,7 @@ struct decode_image {
   using attributes = decode_attributes;
   static void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (in[0].element != dtype::uint8) out.refuse(in[0].element, "uint8", "uint8_t");
-    else if (in[0].dims.rank != 1) out.why << "the bytes of a file are a vector";
+    else if (in[0].dims.rank != 1) out.why << "expected file bytes as a vector";
     else out.result(dtype::uint8, {dyn, dyn, a.form == pixel_form::grayscale ? 1 : 3});
   }
   static void run(host_call& c) {

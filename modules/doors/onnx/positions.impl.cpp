@@ -19,7 +19,7 @@ scatter_reduction reduction_of(node_call& c) {
   if (name == "mul") return scatter_reduction::multiply;
   if (name == "max") return scatter_reduction::maximum;
   if (name == "min") return scatter_reduction::minimum;
-  c.fail("attribute `reduction` is `", printable(name), "`; none, add, mul, max and min are known");
+  c.fail("attribute `reduction` is `", printable(name), "`; expected none, add, mul, max or min");
 }
 void gather_nd(node_call& c) {
   c.give(0, lamina::gather_nd(c[0], positions(c, 1), {.batch_dims = c.integer("batch_dims", 0)}));
@@ -41,10 +41,10 @@ void scatter_elements(node_call& c) {
 }
 void tensor_scatter(node_call& c) {
   const std::string mode = c.string("mode", "linear");
-  if (mode != "linear" && mode != "circular") c.fail("attribute `mode` is `", printable(mode), "`");
+  if (mode != "linear" && mode != "circular") c.fail("unknown `mode` `", printable(mode), "`");
   const int rank = c.rank(0);
   const int axis = c.axis(c.integer("axis", -2), rank);
-  if (axis == 0) c.fail("axis 0 is that of the batch");
+  if (axis == 0) c.fail("axis 0 is the batch axis");
   if (c.has(2)) return c.give(0, lamina::tensor_scatter(c[0], c[1], positions(c, 2), {axis, mode == "circular"}));
   c.give(0, lamina::tensor_scatter(c[0], c[1], {axis, mode == "circular"}));
 }
@@ -54,12 +54,12 @@ void reverse_sequence(node_call& c) {
 }
 
 void trilu(node_call& c) {
-  if (c.rank(0) < 2) c.fail("its operand has rank ", c.rank(0), ", and 2 or more is expected");
+  if (c.rank(0) < 2) c.fail("its operand has rank ", c.rank(0), "; expected 2 or more");
   const bool upper = c.flag("upper", true);
   c.give(0, c.has(1) ? lamina::trilu(c[0], one_number(positions(c, 1)), {upper}) : lamina::trilu(c[0], 0, {upper}));
 }
 void eye_like(node_call& c) {
-  if (c.rank(0) != 2) c.fail("its operand has rank ", c.rank(0), ", and 2 is expected");
+  if (c.rank(0) != 2) c.fail("its operand has rank ", c.rank(0), "; expected 2");
   c.give(0, lamina::eye_like(c[0], c.element("dtype", c.type(0).element), c.integer("k", 0)));
 }
 void one_hot(node_call& c) {
@@ -93,7 +93,7 @@ void top_k(node_call& c) {
   if (c.opset < 10) known = std::vector{c.integer("k")};
   else known = c.known_integers(1);
   if (!known) return give(lamina::top_k(x, positions(c, 1), {.axis = axis, .largest = largest}));
-  if (known->size() != 1) c.fail("its k is ", known->size(), " numbers");
+  if (known->size() != 1) c.fail("its k has ", known->size(), " numbers; expected 1");
   give(lamina::top_k(x, {.k = (*known)[0], .axis = axis, .largest = largest}));
 }
 
@@ -113,7 +113,7 @@ void unique(node_call& c) {
   const auto give = [&](const auto& found) {
     c.give_like(0, found.values);
     c.give(1, found.indices);
-    if (c.wants(2)) c.give(2, lamina::reshape(found.inverse, lamina::shape{dyn}));
+    if (c.has_output(2)) c.give(2, lamina::reshape(found.inverse, lamina::shape{dyn}));
     c.give(3, found.counts);
   };
   if (!c.has_attribute("axis")) return give(lamina::unique(x, {.sorted = sorted}));
@@ -127,12 +127,12 @@ void non_max_suppression(node_call& c) {
   const bool known = (!c.has(2) || c.known(2)) && (!c.has(3) || c.known(3)) && (!c.has(4) || c.known(4));
   constexpr double least = -std::numeric_limits<double>::infinity();
   if (known) {
-    const double overlap = c.known_number(3, "overlap", 0);
-    if (!(overlap >= 0 && overlap <= 1)) c.fail("its overlap is ", overlap, ", outside of 0..1");
-    const std::int64_t max = c.has(2) ? c.integers(2, "number of boxes").at(0) : 0;
+    const double overlap = c.known_number(3, "iou_threshold", 0);
+    if (!(overlap >= 0 && overlap <= 1)) c.fail("`iou_threshold` is ", overlap, "; expected 0 to 1");
+    const std::int64_t max = c.has(2) ? c.integers(2, "max_output_boxes_per_class").at(0) : 0;
     return c.give(0, lamina::non_max_suppression(boxes, scores,
                                                  {.iou_threshold = overlap,
-                                                  .score_threshold = c.known_number(4, "threshold", least),
+                                                  .score_threshold = c.known_number(4, "score_threshold", least),
                                                   .max_per_class = std::max<std::int64_t>(max, 0),
                                                   .centers = centers}));
   }

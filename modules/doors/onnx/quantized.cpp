@@ -14,7 +14,7 @@ integer_range range_of(dtype e);
 
 /// Reshapes a scale or zero point to broadcast against x: one number, one per position of an axis, or one per block of
 /// an axis.
-value beside(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block = 0);
+value align_to_axis(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block = 0);
 /// round(x) + zero point as an integer type, saturated. The zero point may be empty.
 value saturated(node_call& c, const value& x, const value& zero_point, dtype e);
 /// Dequantizes operands i, i + 1 and i + 2 (q, scale, zero point) to float32; the zero point may be omitted.

@@ -23,12 +23,12 @@ integer_range range_of(dtype e) {
                      : integer_range{-std::ldexp(1.0, bits - 1), std::ldexp(1.0, bits - 1) - 1};
 }
 
-value beside(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block) {
+value align_to_axis(node_call& c, const value& v, const value& x, std::int64_t axis, std::int64_t block) {
   const shape &s = v.shape(), &of = x.shape();
   if (s.rank == 0 || of.rank == 0 || (block == 0 && s == shape{1})) return lamina::reshape(v, shape{});
   const int at = c.axis(axis, of.rank);
   if (block > 0) {
-    if (s.rank != of.rank) c.fail("blocks of ", of, " with scales ", s);
+    if (s.rank != of.rank) c.fail("blocks of ", of, " do not match scales ", s);
     const value all = lamina::repeat(v, block, at);
     if (all.shape()[at] == of[at] && of[at].is_number()) return all;
     return lamina::slice_at(all, c.constant(std::vector<std::int64_t>{0}), c.extent_of(x, at), axes(at));
@@ -41,7 +41,7 @@ value beside(node_call& c, const value& v, const value& x, std::int64_t axis, st
 
 value saturated(node_call& c, const value& x, const value& zero_point, dtype e) {
   const integer_range r = range_of(e);
-  if (!std::isfinite(r.low)) c.fail("its result is ", e, ", and an integer type is expected");
+  if (!std::isfinite(r.low)) c.fail("its result is ", e, "; expected an integer type");
   value q = lamina::round(x);
   if (!zero_point.empty()) q = q + c.cast_to(zero_point, x.type().element);
   return c.cast_to(lamina::clamp(q, r.low, r.high), e);
@@ -189,7 +189,7 @@ void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_befor
   const auto borders = [&](dim extent, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
                            std::int64_t& before, std::int64_t& after) {
     if (!extent.is_number()) {
-      if (stride != 1) c.unsupported("`auto_pad` on the extents ", x, ", which are not all known");
+      if (stride != 1) c.unsupported("`auto_pad` needs known extents, got ", x);
       extent = dim(stride);
     }
     const std::int64_t windows = (extent.code + stride - 1) / stride;
@@ -205,18 +205,18 @@ void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_befor
 
 void check_kernel_shape(node_call& c, const shape& weights) {
   if (!c.has_attribute("kernel_shape")) return;
-  const auto said = c.node_call::integers("kernel_shape");
-  bool same = said.size() + 2 == static_cast<std::size_t>(weights.rank);
+  const auto declared_kernel = c.node_call::integers("kernel_shape");
+  bool same = declared_kernel.size() + 2 == static_cast<std::size_t>(weights.rank);
   for (int i = 2; same && i < weights.rank; ++i)
-    same = !weights[i].is_number() || weights.at(i) == said[static_cast<std::size_t>(i) - 2];
+    same = !weights[i].is_number() || weights.at(i) == declared_kernel[static_cast<std::size_t>(i) - 2];
   if (same) return;
   text t;
-  for (std::size_t i = 0; i < said.size() && i < 16; ++i) t << (i ? ", " : "") << said[i];
-  c.fail("`kernel_shape` is [", t.view(), "], and its weights are ", weights);
+  for (std::size_t i = 0; i < declared_kernel.size() && i < 16; ++i) t << (i ? ", " : "") << declared_kernel[i];
+  c.fail("`kernel_shape` is [", t.view(), "], but its weights are ", weights);
 }
 
 window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
-  if (x.rank != 3 && x.rank != 4) c.unsupported("windows over ", x, "; [N, C, L] and [N, C, H, W] are supported");
+  if (x.rank != 3 && x.rank != 4) c.unsupported("windows over ", x, "; expected [N, C, L] or [N, C, H, W]");
   const auto n = static_cast<std::size_t>(x.rank - 2);
   auto sizes = c.node_call::integers("kernel_shape");
   if (sizes.empty())
@@ -224,25 +224,25 @@ window_sizes windows_of(node_call& c, const shape& x, const shape& kernel) {
       if (!kernel[i].is_number()) c.unsupported("the extents of its weights ", kernel, " are not known");
       sizes.push_back(kernel.at(i));
     }
-  if (sizes.size() != n) c.fail("`kernel_shape` has ", sizes.size(), " numbers, and ", n, " are expected");
+  if (sizes.size() != n) c.fail("`kernel_shape` has ", sizes.size(), " numbers; expected ", n);
   const auto strides = c.node_call::integers("strides"), dilations = c.node_call::integers("dilations"),
              pads = c.node_call::integers("pads");
   constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   for (const std::vector<std::int64_t>* list :
        std::initializer_list<const std::vector<std::int64_t>*>{&sizes, &strides, &dilations, &pads})
     for (auto v : *list)
-      if (v < 0 || v > max) c.fail("its windows have the number ", v);
+      if (v < 0 || v > max) c.fail("invalid window size, stride, dilation or pad: ", v);
   window_sizes w;
   const auto of = [&](const std::vector<std::int64_t>& list, std::size_t from, std::int64_t otherwise) {
     return n == 1 ? extent2d(otherwise, element(list, from, otherwise))
                   : extent2d(element(list, from, otherwise), element(list, from + 1, otherwise));
   };
   w.kernel = of(sizes, 0, 1), w.stride = of(strides, 0, 1), w.dilation = of(dilations, 0, 1);
-  if (w.stride.h < 1 || w.stride.w < 1) c.fail("a stride below 1");
+  if (w.stride.h < 1 || w.stride.w < 1) c.fail("a stride is below 1");
   const std::string way = c.string("auto_pad", "NOTSET");
   if (way == "SAME_UPPER" || way == "SAME_LOWER") same_borders(c, x, w, way == "SAME_LOWER");
   else if (way != "VALID" && !pads.empty()) {
-    if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers, and ", 2 * n, " are expected");
+    if (pads.size() != 2 * n) c.fail("`pads` has ", pads.size(), " numbers; expected ", 2 * n);
     w.before = of(pads, 0, 0), w.after = of(pads, n, 0);
   }
   return w;
@@ -278,7 +278,7 @@ value activated(node_call& c, const value& x, const std::string& name, const std
   if (name == "LeakyRelu") return lamina::leaky_relu(x, {number(0, 0.01)});
   if (name == "Clip") return lamina::clamp(x, number(0, 0), number(1, 0));
   if (name == "HardSigmoid") return lamina::clamp(x * number(0, 0.2) + number(1, 0.5), 0, 1);
-  c.unsupported("the activation `", printable(name), "`");
+  c.unsupported("unsupported activation `", printable(name), "`");
 }
 
 // ---- scales and zero points ---------------------------------------------------------------------------------------------
@@ -339,8 +339,9 @@ void dequantize_linear(node_call& c) {
   // int32 stays exact until the zero point is subtracted.
   const dtype inner = e == dtype::int32 ? dtype::int32 : dtype::float32;
   value y = c.cast_to(x, inner);
-  if (c.has(2)) y = y - c.cast_to(beside(c, c[2], x, axis, block), inner);
-  c.give(0, c.cast_to(c.cast_to(y, dtype::float32) * c.cast_to(beside(c, c[1], x, axis, block), dtype::float32), to));
+  if (c.has(2)) y = y - c.cast_to(align_to_axis(c, c[2], x, axis, block), inner);
+  c.give(0, c.cast_to(c.cast_to(y, dtype::float32) * c.cast_to(align_to_axis(c, c[1], x, axis, block), dtype::float32),
+                      to));
 }
 
 void quantize_linear(node_call& c) {
@@ -352,8 +353,8 @@ void quantize_linear(node_call& c) {
   if (of_bytes(e) && block == 0 && x.type().element == dtype::float32)
     if (const auto as = int8_scales(c, 1, 2, e); !as.scale.empty())
       return c.give(0, from_int8(c, lamina::quantize(x, as, {as.scale.shape().rank ? axis : 0}), e));
-  const value scaled = x / c.cast_to(beside(c, c.number(1), x, axis, block), x.type().element);
-  const value zero_point = c.has(2) ? beside(c, c[2], x, axis, block) : value();
+  const value scaled = x / c.cast_to(align_to_axis(c, c.number(1), x, axis, block), x.type().element);
+  const value zero_point = c.has(2) ? align_to_axis(c, c[2], x, axis, block) : value();
   if (name_of(e).starts_with("int") || name_of(e).starts_with("uint"))
     return c.give(0, saturated(c, scaled, zero_point, e));
   c.give(0, c.cast_to(zero_point.empty() ? scaled : value(scaled + c.cast_to(zero_point, x.type().element)), e));
@@ -404,7 +405,7 @@ value integer_convolution(node_call& c, std::size_t x, std::size_t x_zero_point,
   const dim products = products_of(c[w]);
   const dtype wide = products.is_number() && products.code <= (1 << 24) / (255 * 255) ? dtype::float32 : dtype::float64;
   value filters = c.cast_to(c[w], wide);
-  if (c.has(w_zero_point)) filters = filters - beside(c, c.cast_to(c[w_zero_point], wide), filters, 0);
+  if (c.has(w_zero_point)) filters = filters - align_to_axis(c, c.cast_to(c[w_zero_point], wide), filters, 0);
   return convolved(c, integers_of(c, c[x], x_zero_point, wide), filters);
 }
 
@@ -458,7 +459,7 @@ value scales_of_weights(node_call& c) { return one_number(c, 4) ? value(lamina::
 
 // Scale of the products, broadcast to results with channels on axis `axis`.
 value product_scale(node_call& c, const value& y, int axis) {
-  const value w = beside(c, c.number(4), y, axis);
+  const value w = align_to_axis(c, c.number(4), y, axis);
   return c.cast_to(lamina::reshape(c.number(1), shape{}) * w / lamina::reshape(c.number(6), shape{}), y.type().element);
 }
 
@@ -530,12 +531,13 @@ void qlinear_conv(node_call& c) {
     if (!x_as.scale.empty() && x_as.scale.shape().rank == 0 && !y_as.scale.empty() && y_as.scale.shape().rank == 0 &&
         !weights.empty()) {
       value y = convolved(c, lamina::dequantize(int8_operand(c, 0), x_as), weights);
-      if (c.has(8)) y = y + beside(c, c.cast_to(c[8], dtype::float32) * (x_as.scale * scales_of_weights(c)), y, 1);
+      if (c.has(8))
+        y = y + align_to_axis(c, c.cast_to(c[8], dtype::float32) * (x_as.scale * scales_of_weights(c)), y, 1);
       return c.give(0, from_int8(c, lamina::quantize(y, y_as), e));
     }
   }
   value y = integer_convolution(c, 0, 2, 3, 5);
-  if (c.has(8)) y = y + beside(c, c.cast_to(c[8], y.type().element), y, 1);
+  if (c.has(8)) y = y + align_to_axis(c, c.cast_to(c[8], y.type().element), y, 1);
   c.give(0, saturated(c, y * product_scale(c, y, 1), lamina::reshape(c[7], shape{}), e));
 }
 

@@ -54,7 +54,7 @@ void qlinear_softmax(node_call& c) {
   give_bytes(c, y, 3, c.type(0).element);
 }
 void qlinear_concat(node_call& c) {
-  if (c.size() < 5 || (c.size() - 2) % 3) c.fail("it has ", c.size(), " operands; 2 and 3 for each part are expected");
+  if (c.size() < 5 || (c.size() - 2) % 3) c.fail("it has ", c.size(), " operands; expected 2, and 3 for each part");
   std::vector<value> parts;
   for (std::size_t i = 2; i + 2 < c.size(); i += 3) parts.push_back(real_operand(c, i));
   const value all = lamina::concat(view<const value>(parts), c.axis(c.integer("axis"), c.rank(2)));
@@ -87,8 +87,8 @@ value channels_last(const value& x, bool last) {
   return lamina::permute(x, order);
 }
 void one_window_form(node_call& c, const window_sizes& w) {
-  if (c.flag("ceil_mode")) c.unsupported("`ceil_mode`");
-  if (w.dilation != extent2d(1)) c.unsupported("dilated windows");
+  if (c.flag("ceil_mode")) c.unsupported("`ceil_mode` is not supported");
+  if (w.dilation != extent2d(1)) c.unsupported("dilated windows are not supported");
 }
 
 void qlinear_average_pool(node_call& c) {
@@ -126,7 +126,7 @@ void nhwc_max_pool(node_call& c) {
   const dtype e = x.type().element;
   window_sizes w = windows_of(c, x.shape(), x.shape());
   one_window_form(c, w);
-  if (!of_bytes(e)) c.unsupported("maxima of ", e);
+  if (!of_bytes(e)) c.unsupported("unsupported element type ", e);
   const value images = bordered(as_images(as_int8(c, x)), w, -128);
   const value y = lamina::max_pool2d(images, {.kernel_size = w.kernel, .stride = w.stride, .padding = w.before});
   c.give(0, channels_last(as_given(from_int8(c, y, e), x), true));
@@ -215,7 +215,7 @@ value first_columns(const value& x, std::int64_t n) {
   return x.shape()[last] == dim(n) ? x : value(lamina::slice(x, {.start = 0, .stop = n, .axis = last}));
 }
 void check_bits(node_call& c, std::int64_t bits) {
-  if (bits != 2 && bits != 4 && bits != 8) c.unsupported("numbers of ", bits, " bits");
+  if (bits != 2 && bits != 4 && bits != 8) c.unsupported("`bits` is ", bits, "; expected 2, 4 or 8");
 }
 
 // Zero points of blocks as float32 [N, blocks], computed now if known; empty if the shape does not match.
@@ -262,8 +262,8 @@ void matmul_n_bits(node_call& c) {
   check_bits(c, bits);
   constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   if (k < 1 || n < 1 || block < 1 || std::max({k, n, block}) > max)
-    c.fail("K is ", k, ", N is ", n, " and blocks have ", block, " numbers");
-  if (c.flag("weight_prepacked")) c.unsupported("prepacked weights");
+    c.fail("K is ", k, ", N is ", n, ", block_size is ", block, "; expected 1 or more");
+  if (c.flag("weight_prepacked")) c.unsupported("prepacked weights are not supported");
   const std::int64_t blocks = (k + block - 1) / block;
   const value a = c.number(0);
   const dtype e = a.type().element;
@@ -273,8 +273,7 @@ void matmul_n_bits(node_call& c) {
   // `g_idx` gives the block of each column.
   value q = unpacked(c, c[1], bits), block_of;
   if (c.has(4)) {
-    if (c.dims(4) != shape{k})
-      c.fail("`g_idx` is ", c.dims(4), ", and one block for each of ", k, " columns is expected");
+    if (c.dims(4) != shape{k}) c.fail("`g_idx` is ", c.dims(4), "; expected one block for each of ", k, " columns");
     block_of = c.cast_to(c[4], dtype::int64);
     q = first_columns(lamina::reshape(q, shape{n, blocks * block}), k);
   }
@@ -304,7 +303,7 @@ void gather_block_quantized(node_call& c) {
   const std::int64_t bits = c.integer("bits", 4), block = c.integer("block_size", 128);
   const bool bytes = c.type(0).element == dtype::uint8;
   check_bits(c, bits);
-  if (block < 1 || block > std::numeric_limits<std::int32_t>::max()) c.fail("blocks of ", block, " numbers");
+  if (block < 1 || block > std::numeric_limits<std::int32_t>::max()) c.fail("`block_size` is ", block);
   const int rank = c.rank(0);
   const int along = c.axis(c.integer("quantize_axis", 1), rank), from = c.axis(c.integer("gather_axis", 0), rank);
   const value at = c[1];
@@ -312,22 +311,21 @@ void gather_block_quantized(node_call& c) {
   const value places =
       lamina::where(c.cast_to(at, dtype::int64) < 0, c.cast_to(at, dtype::int64) + c.extent_of(c[0], from),
                     c.cast_to(at, dtype::int64));
-  if (along == from) c.unsupported("rows that are taken along the axis of the blocks");
+  if (along == from) c.unsupported("gathering along `quantize_axis` is not supported");
   const auto rows = [&](const value& v) { return value(lamina::gather(v, places, from)); };
   // Position of the block axis in the result.
   const int now = along < from ? along : along + at.shape().rank - 1;
   value q = rows(c[0]);
-  if (bytes && bits < 8 && along != rank - 1)
-    c.unsupported("packed numbers along another axis than that of the blocks");
+  if (bytes && bits < 8 && along != rank - 1) c.unsupported("packed values need the last axis as `quantize_axis`");
   q = bytes ? unpacked(c, q, bits) : c.cast_to(q, dtype::float32);
-  const value scale = beside(c, rows(c.cast_to(c.number(2), dtype::float32)), q, now, block);
+  const value scale = align_to_axis(c, rows(c.cast_to(c.number(2), dtype::float32)), q, now, block);
   if (c.has(3)) {
     value zero_point = rows(c[3]);
     if (bytes && bits < 8) {
       zero_point = unpacked(c, zero_point, bits);
       if (const dim n = c.dims(2)[along]; n.is_number()) zero_point = first_columns(zero_point, n.code);
     }
-    q = q - beside(c, c.cast_to(zero_point, dtype::float32), q, now, block);
+    q = q - align_to_axis(c, c.cast_to(zero_point, dtype::float32), q, now, block);
   } else if (bytes) q = q - static_cast<double>(std::int64_t{1} << (bits - 1));
   c.give_like(0, q * scale, 2);
 }
@@ -366,7 +364,7 @@ void fused_gemm(node_call& c) {
 }
 void fused_conv(node_call& c) {
   value y = convolved(c, c.number(0), c.number(1));
-  if (c.has(2)) y = y + beside(c, c.number(2), y, 1);
+  if (c.has(2)) y = y + align_to_axis(c, c.number(2), y, 1);
   if (c.has(3)) y = y + c.number(3);
   c.give_like(0, activated(c, y, c.string("activation", ""), c.reals("activation_params")));
 }

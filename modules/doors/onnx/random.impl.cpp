@@ -29,7 +29,7 @@ value shaped(node_call& c) {
     if (n < 0) c.fail("attribute `shape` has the extent ", n);
     s.push_back(dim(n));
   }
-  if (!s.countable()) c.fail("attribute `shape` has more elements than can be counted");
+  if (!s.countable()) c.fail("attribute `shape` has too many elements");
   const value zero = c.constant(0., dtype::float32);
   return s.rank ? value(lamina::tile_to(zero, s)) : zero;
 }
@@ -62,7 +62,7 @@ void dropout(node_call& c) {
     return c.give(1, left.mask);
   }
   c.give(0, c[0]);
-  if (c.wants(1)) c.give(1, lamina::broadcast_like(c.constant(1.0, dtype::boolean), c[0]));
+  if (c.has_output(1)) c.give(1, lamina::broadcast_like(c.constant(1.0, dtype::boolean), c[0]));
 }
 
 constexpr converter_entry entries[] = {

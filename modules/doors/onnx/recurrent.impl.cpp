@@ -54,7 +54,7 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
     while (names.size() < each * directions) names.push_back(defaults[names.size() % each]);
   }
   if (names.size() != each * directions)
-    c.fail("`activations` has ", names.size(), " names, and ", each * directions, " are expected");
+    c.fail("`activations` has ", names.size(), " names; expected ", each * directions);
   const auto alphas = c.reals("activation_alpha"), betas = c.reals("activation_beta");
   std::size_t alpha = 0, beta = 0;
   std::vector<activation> made;
@@ -63,7 +63,7 @@ std::vector<activation> activations_of(node_call& c, std::vector<std::string> de
     for (char l : name) a.name.push_back(l >= 'A' && l <= 'Z' ? static_cast<char>(l - 'A' + 'a') : l);
     const auto kind = std::find_if(std::begin(activation_kinds), std::end(activation_kinds),
                                    [&](const auto& k) { return k.name == a.name; });
-    if (kind == std::end(activation_kinds)) c.fail("there is no activation `", printable(name), "`");
+    if (kind == std::end(activation_kinds)) c.fail("unknown activation `", printable(name), "`");
     a.alpha = kind->has_alpha && alpha < alphas.size() ? alphas[alpha++] : kind->alpha;
     a.beta = kind->has_beta && beta < betas.size() ? betas[beta++] : kind->beta;
     made.push_back(std::move(a));
@@ -280,26 +280,26 @@ std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::s
   shape w = c.dims(1), r = c.dims(2);
   if (in_int8 && w.rank == 3 && r.rank == 3) std::swap(w[1], w[2]), std::swap(r[1], r[2]);
   if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
-    c.fail("sequences and weights of rank 3 are expected, not ", x.shape(), ", ", w, " and ", r);
+    c.fail("expected sequences and weights of rank 3, got ", x.shape(), ", ", w, " and ", r);
   if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
   const std::int64_t size = r.at(2);
   if (r.at(1) != gates * size || r[0] != dim(static_cast<std::int64_t>(directions)))
-    c.fail("its weights ", r, " are not those of ", directions, " directions and ", size, " features");
-  if (const std::int64_t said = c.integer("hidden_size", size); said != size)
-    c.fail("`hidden_size` is ", said, ", and its weights ", r, " are those of ", size, " features");
+    c.fail("its weights ", r, " do not fit ", directions, " directions and ", size, " features");
+  if (const std::int64_t declared_size = c.integer("hidden_size", size); declared_size != size)
+    c.fail("`hidden_size` is ", declared_size, ", but its weights ", r, " have ", size, " features");
   return size;
 }
 
 // Weights of a direction, with scales and zero points from operand `scale` on.
 int8_weights int8_weights_of(node_call& c, std::size_t i, std::size_t scale, std::int64_t d) {
   const dtype e = c.type(i).element;
-  if (!of_bytes(e)) c.fail("its weights are ", c.type(i), ", and bytes are expected");
+  if (!of_bytes(e)) c.fail("its weights are ", c.type(i), "; expected int8 or uint8");
   const std::int64_t columns = c.dims(i).at(2);
   const auto part = [&](const value& v) {
     value one = lamina::select(v, 0, static_cast<int>(d));
     if (one.shape() == shape{1}) one = lamina::reshape(one, shape{});
     if (one.shape().rank > 1 || (one.shape().rank == 1 && one.shape() != shape{columns}))
-      c.fail("scales ", c.dims(scale), " do not belong to weights ", c.dims(i));
+      c.fail("scales ", c.dims(scale), " do not match weights ", c.dims(i));
     return one;
   };
   int8_weights w{int8_part(c, i, d), {}, part(c.number(scale))};
@@ -316,7 +316,7 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
                bool in_int8 = false) {
   const std::string way = c.string("direction", "forward");
   const bool both = way == "bidirectional";
-  if (!both && way != "forward" && way != "reverse") c.fail("its direction is `", printable(way), "`");
+  if (!both && way != "forward" && way != "reverse") c.fail("unknown direction `", printable(way), "`");
   const std::size_t count = both ? 2 : 1;
   const bool batch_first = c.flag("layout");
   const value x = as_layout(c.number(0), batch_first);
@@ -341,8 +341,7 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
     if (in_int8) d.w8 = int8_weights_of(c, 1, 8, at), d.r8 = int8_weights_of(c, 2, 10, at);
     else d.w = of(1, at), d.r = of(2, at);
     if (gates == 4) d.cell = state(6, at), d.peepholes = of(7, at);
-    if (!d.biases.empty() && d.biases.shape() != shape{2 * gates * size})
-      c.fail("its biases have the shape ", c.dims(3));
+    if (!d.biases.empty() && d.biases.shape() != shape{2 * gates * size}) c.fail("unexpected bias shape ", c.dims(3));
     d.reverse = way == "reverse" || i == 1;
     d.act.assign(act.begin() + static_cast<std::ptrdiff_t>(i * defaults.size()),
                  act.begin() + static_cast<std::ptrdiff_t>((i + 1) * defaults.size()));
@@ -355,8 +354,8 @@ void recurrent(node_call& c, std::int64_t gates, const std::vector<std::string>&
   }
   const value all = lamina::stack(view<const value>(y), 1);  // [T, directions, N, H]
   c.give_like(0, batch_first ? value(lamina::permute(all, axes(2, 0, 1, 3))) : all);
-  if (c.wants(1)) c.give_like(1, as_layout(lamina::stack(view<const value>(h), 0), batch_first));
-  if (gates == 4 && c.wants(2)) c.give_like(2, as_layout(lamina::stack(view<const value>(cell), 0), batch_first));
+  if (c.has_output(1)) c.give_like(1, as_layout(lamina::stack(view<const value>(h), 0), batch_first));
+  if (gates == 4 && c.has_output(2)) c.give_like(2, as_layout(lamina::stack(view<const value>(cell), 0), batch_first));
 }
 void rnn(node_call& c) { recurrent(c, 1, {"Tanh"}, rnn_direction); }
 void gru(node_call& c) { recurrent(c, 3, {"Sigmoid", "Tanh"}, gru_direction); }
@@ -385,7 +384,7 @@ value moved(const value& x, int from, int to) {
   return lamina::permute(x, order);
 }
 tensor_type one_of(node_call& c, const value& x) {
-  if (x.shape().rank < 1) c.fail("a sequence needs an axis");
+  if (x.shape().rank < 1) c.fail("expected rank 1 or more, got a scalar");
   shape s;
   for (int i = 1; i < x.shape().rank; ++i) s.push_back(x.shape()[i]);
   return {x.type().element, s};
@@ -399,7 +398,7 @@ struct scan_operands {
 scan_operands operands_of_scan(node_call& c, std::size_t first) {
   const std::int64_t sequences = c.integer("num_scan_inputs");
   const auto all = static_cast<std::int64_t>(c.size() - std::min(c.size(), first));
-  if (sequences < 1 || sequences > all) c.fail("`num_scan_inputs` is ", sequences, ", and it has ", all, " operands");
+  if (sequences < 1 || sequences > all) c.fail("`num_scan_inputs` is ", sequences, ", but it has ", all, " operands");
   scan_operands o;
   for (std::size_t i = first; i < c.size(); ++i)
     (static_cast<std::int64_t>(i - first) < all - sequences ? o.states : o.sequences).push_back(c[i]);
@@ -412,7 +411,7 @@ void scan(node_call& c) {
              in_ways = c.node_call::integers("scan_input_directions"),
              out_axes = c.node_call::integers("scan_output_axes"),
              out_ways = c.node_call::integers("scan_output_directions");
-  const std::size_t results = c.wanted() - std::min(c.wanted(), o.states.size());
+  const std::size_t results = c.output_count() - std::min(c.output_count(), o.states.size());
   bool reverse = true;  // all sequences reversed: the scan itself runs in reverse
   for (std::size_t i = 0; i < o.sequences.size(); ++i) reverse = reverse && element(in_ways, i) != 0;
   for (std::size_t i = 0; i < results; ++i) reverse = reverse && element(out_ways, i) != 0;
@@ -440,14 +439,14 @@ void scan(node_call& c) {
 
 // Before opset 9, operands have samples on axis 0 and positions on axis 1: a scan over samples of inner scans.
 void scan_of_samples(node_call& c) {
-  if (c.has(0)) c.unsupported("sequences of different lengths");
+  if (c.has(0)) c.unsupported("sequences of different lengths are not supported");
   scan_operands o = operands_of_scan(c, 1);
   const auto ways = c.node_call::integers("directions");
   std::vector<tensor_type> types;
   for (const auto& s : o.states) types.push_back(one_of(c, s));
   bool reverse = element(ways, 0) != 0;
   for (std::size_t i = 0; i < o.sequences.size(); ++i) {
-    if ((element(ways, i) != 0) != reverse) c.unsupported("sequences in different directions, before opset 9");
+    if ((element(ways, i) != 0) != reverse) c.unsupported("sequences in different directions need opset 9");
     const tensor_type whole = one_of(c, o.sequences[i]);
     shape s;
     for (int k = 1; k < whole.dims.rank; ++k) s.push_back(whole.dims[k]);

@@ -15,7 +15,7 @@ template <class T> T choice(node_call& c, std::string_view name, std::string_vie
   const std::string given = c.string(name, otherwise);
   for (const auto& [known, meaning] : all)
     if (given == known) return meaning;
-  c.fail("`", name, "` is `", printable(given), "`");
+  c.fail("unknown `", name, "` `", printable(given), "`");
 }
 resize_mode mode_of(node_call& c, std::string_view otherwise) {
   return choice<resize_mode>(c, "mode", otherwise,
@@ -31,13 +31,13 @@ bool filled(node_call& c, std::size_t i) { return c.has(i) && !(c.dims(i).rank =
 // Resizes x by the scales or sizes in operand i, in a type with arithmetic.
 void give_resized(node_call& c, resize_options o, std::size_t operand, bool sizes) {
   value x = o.mode == resize_mode::nearest ? c[0] : c.number(0);
-  const bool whole_numbers = is_integer(x.type().element) && o.mode != resize_mode::nearest;
-  if (whole_numbers) x = c.cast_to(x, dtype::float32);
+  const bool integral = is_integer(x.type().element) && o.mode != resize_mode::nearest;
+  if (integral) x = c.cast_to(x, dtype::float32);
   const auto known = sizes ? c.known_integers(operand) : std::nullopt;
   const value target = known ? c.constant(*known) : sizes ? c.cast_to(c[operand], dtype::int64) : c.number(operand);
   const bool crops = o.coordinates == resize_coordinates::tf_crop_and_resize;
   const value y = lamina::resize(x, target, crops ? c.number(1) : value(), o);
-  c.give_like(0, whole_numbers ? value(lamina::round(y)) : y);
+  c.give_like(0, integral ? value(lamina::round(y)) : y);
 }
 
 void resize(node_call& c) {
@@ -101,7 +101,7 @@ value bordered(node_call& c, const value& x, const std::optional<std::vector<std
 }
 // Expands the padding of computed axes to all axes.
 value spread_borders(node_call& c, int rank) {
-  if (c.rank(3) != 1 || !c.dims(3)[0].is_number()) c.unsupported("its axes are computed, and how many is not known");
+  if (c.rank(3) != 1 || !c.dims(3)[0].is_number()) c.unsupported("the number of its axes is not known");
   const std::int64_t count = c.dims(3).at(0);
   std::vector<std::int64_t> positions;
   for (int i = 0; i < rank; ++i) positions.push_back(i);
@@ -131,7 +131,7 @@ void pad(node_call& c) {
   } else {
     if (c.has(3)) along = c.axes_of(c.integers(3, "axes"), rank);
     if (known && known->size() != 2 * static_cast<std::size_t>(along.count))
-      c.fail("it has ", known->size(), " borders for ", along.count, " axes");
+      c.fail("it has ", known->size(), " pads for ", along.count, " axes");
     borders = known ? c.constant(*known) : c.cast_to(c[1], dtype::int64);
   }
   const auto mode = c.string("mode", "constant");
@@ -141,7 +141,7 @@ void pad(node_call& c) {
     return c.give(0, along.count ? lamina::pad_by(x, borders, along, m) : x);
   }
   if (c.opset < 11 || !c.has(2) || c.known(2)) {
-    const double number = c.opset < 11 ? c.real("value", 0) : c.known_number(2, "the number in its borders", 0);
+    const double number = c.opset < 11 ? c.real("value", 0) : c.known_number(2, "padding value", 0);
     return c.give(0, bordered(c, x, known, borders, along, number));
   }
   const value inside = lamina::broadcast_like(c.constant(1.0, dtype::float32), x);
@@ -168,8 +168,8 @@ void space_to_depth(node_call& c) {
 
 void grid_sample(node_call& c) {
   value x = c.number(0);
-  const bool whole_numbers = is_integer(x.type().element);
-  if (whole_numbers) x = c.cast_to(x, dtype::float32);
+  const bool integral = is_integer(x.type().element);
+  if (integral) x = c.cast_to(x, dtype::float32);
   const grid_options o{
       .mode = mode_of(c, c.opset < 20 ? "bilinear" : "linear"),
       .padding = choice<grid_padding>(
@@ -177,7 +177,7 @@ void grid_sample(node_call& c) {
           {{"zeros", grid_padding::zeros}, {"border", grid_padding::border}, {"reflection", grid_padding::reflection}}),
       .align_corners = c.flag("align_corners")};
   const value y = lamina::grid_sample(x, c.cast_to(c.number(1), x.type().element), o);
-  c.give_like(0, whole_numbers ? value(lamina::round(y)) : y);
+  c.give_like(0, integral ? value(lamina::round(y)) : y);
 }
 void affine_grid(node_call& c) {
   const auto known = c.known_integers(1);
@@ -198,7 +198,7 @@ void roi_align(node_call& c) {
 }
 void max_roi_pool(node_call& c) {
   const auto extents = c.node_call::integers("pooled_shape");
-  if (extents.size() != 2) c.fail("`pooled_shape` has ", extents.size(), " numbers, and 2 are expected");
+  if (extents.size() != 2) c.fail("`pooled_shape` has ", extents.size(), " numbers; expected 2");
   const value x = c.number(0);
   c.give_like(0, lamina::max_roi_pool(x, c.cast_to(c.number(1), x.type().element), extents[0], extents[1],
                                       c.real("spatial_scale", 1)));

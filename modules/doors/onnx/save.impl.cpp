@@ -33,32 +33,32 @@ void check(const program& p, std::int64_t opset, const std::string& path) {
   text t;
   t << printable(path, 1024) << ": ";
   if (opset < oldest_written || opset > newest_written)
-    detail::raise(error_kind::unsupported, t << "opset " << opset << "; opsets from " << oldest_written << " to "
-                                             << newest_written << " are written");
+    detail::raise(error_kind::unsupported,
+                  t << "opset is " << opset << "; expected " << oldest_written << " to " << newest_written);
   if (!p.assignments().empty())
     detail::raise(error_kind::unsupported, t << "the program assigns the state `"
                                              << printable(p.at(p.assignments()[0].state).name)
-                                             << "` in each run, which no ONNX model does; give it as an output");
+                                             << "`, which ONNX cannot express; make it an output");
   for (auto i : p.inputs())
     if (!p.at(i).results[0].is_tensor())
       detail::raise(error_kind::unsupported,
-                    t << "the input `" << printable(p.at(i).name) << "` is no tensor; only tensors are written");
+                    t << "the input `" << printable(p.at(i).name) << "` is not a tensor; only tensors are written");
 }
 
 }  // namespace
 
 // ---- names ----------------------------------------------------------------------------------------------------------
 
-std::string model_names::unique(std::string wanted) {
-  auto [at, added] = taken_.try_emplace(wanted, 0);
-  if (added) return wanted;
+std::string model_names::unique(std::string preferred) {
+  auto [at, added] = taken_.try_emplace(preferred, 0);
+  if (added) return preferred;
   for (;;) {
-    std::string other = wanted + "_" + std::to_string(++at->second);
+    std::string other = preferred + "_" + std::to_string(++at->second);
     if (taken_.try_emplace(other, 0).second) return other;
   }
 }
-std::string model_names::constant(std::string_view wanted, any_tensor data) {
-  std::string name = unique(std::string(wanted) + "_constant");
+std::string model_names::constant(std::string_view preferred, any_tensor data) {
+  std::string name = unique(std::string(preferred) + "_constant");
   to_.initializers.push_back({name, std::move(data)});
   return name;
 }
@@ -226,24 +226,24 @@ std::string program_writer::name_of(value_id v) {
 void program_writer::write_call(const node& n, std::int32_t i) {
   written_call c(*this, n, i);
   for (const auto& r : n.results)
-    if (!r.is_tensor()) c.unsupported("its result is no tensor");
+    if (!r.is_tensor()) c.unsupported("its result is not a tensor");
   if (const auto op = plain_of(*n.op); !op.empty()) return c.give(c.add(op, c.all()));
   if (const auto* w = writer_of(*n.op)) return w->write(c);
   for (std::size_t k = 0; k < n.results.size(); ++k) {
     const value_id v{i, static_cast<std::int32_t>(k)};
     if (!is_used(v)) continue;
     auto elements = computed(v);
-    if (!elements) c.unsupported("ONNX has no form for it that is known");
+    if (!elements) c.unsupported("no ONNX equivalent is known");
     c.give(c.constant(std::move(*elements)), k);
   }
 }
 
 void program_writer::give(value_id v, std::string name, std::size_t first_node) {
-  const auto wanted = preferred_.find(v);
-  if (wanted != preferred_.end() && g_.nodes.size() > first_node) {
+  const auto preferred = preferred_.find(v);
+  if (preferred != preferred_.end() && g_.nodes.size() > first_node) {
     auto& outputs = g_.nodes.back().outputs;
     const auto at = std::find(outputs.begin(), outputs.end(), name);
-    if (at != outputs.end()) *at = name = wanted->second;
+    if (at != outputs.end()) *at = name = preferred->second;
   }
   names_[v] = std::move(name);
 }
@@ -413,15 +413,15 @@ void save(const std::string& path, const saved_net& net, const write_options& o)
     if (!p.type(out.value).is_tensor()) {
       text t;
       detail::raise(error_kind::unsupported, t << printable(path, 1024) << ": the output `" << printable(out.name)
-                                               << "` is no tensor; only tensors are written");
+                                               << "` is not a tensor; only tensors are written");
     }
     m.graph.outputs.push_back({names.unique(out.name), p.type(out.value)});
     w.prefer(out.value, m.graph.outputs.back().name);
   }
   w.run();
   for (std::size_t k = 0; k < p.outputs().size(); ++k) {
-    const std::string is = w.name_of(p.outputs()[k].value), &wanted = m.graph.outputs[k].name;
-    if (is != wanted) m.graph.nodes.push_back({"Identity", wanted, {is}, {wanted}, {}});
+    const std::string is = w.name_of(p.outputs()[k].value), &preferred = m.graph.outputs[k].name;
+    if (is != preferred) m.graph.nodes.push_back({"Identity", preferred, {is}, {preferred}, {}});
   }
   drop_unread(m.graph);
   join_biases(m, names);

@@ -107,7 +107,7 @@ value scope::value_of(known_value& k) {
     text t;
     detail::raise(error_kind::unsupported, t << printable(m_.from.file, 1024) << ": " << path
                                              << (path.empty() ? "" : ": ")
-                                             << "a sequence without tensors, whose rank nothing says, is a result");
+                                             << "a result is an empty sequence of unknown rank");
   }
   if (!k.is_parameter) return k.v = p_.constant(k.data);
   if (k.state && !k.state->empty()) return k.v = *k.state;
@@ -140,16 +140,16 @@ void scope::read_initializers(const graph_message& g) {
   text what;
   for (const auto& t : g.initializers) {
     if (t.name.empty()) m_.from.fail(what << "an initializer has no name");
-    text words;
-    words << "initializer `" << printable(t.name) << "`";
+    text context;
+    context << "initializer `" << printable(t.name) << "`";
     if (m_.replaced.contains(t.name) && !outer_ && !is_inner) continue;
-    add(t.name, elements_of(t, m_.from, words.view()));
+    add(t.name, elements_of(t, m_.from, context.view()));
   }
   for (const auto& t : g.sparse_initializers) {
     if (t.values.name.empty()) m_.from.fail(what << "a sparse initializer has no name");
-    text words;
-    words << "sparse initializer `" << printable(t.values.name) << "`";
-    add(t.values.name, elements_of(t, m_.from, words.view()));
+    text context;
+    context << "sparse initializer `" << printable(t.values.name) << "`";
+    add(t.values.name, elements_of(t, m_.from, context.view()));
   }
 }
 
@@ -161,8 +161,7 @@ void scope::charge(std::size_t units) {
   }
   text t;
   m_.from.fail(t << "it describes more than " << max
-                 << " nodes, far more than a file of its size holds; its functions call each other "
-                 << "too often");
+                 << " nodes, far more than its size allows; its functions call each other too often");
 }
 
 const attribute_message* scope::meant(const attribute_message& a) const {
@@ -215,8 +214,7 @@ std::vector<known_value> scope::outputs(const std::vector<std::string_view>& nam
     known_value* k = name.empty() ? nullptr : find(name);
     if (!k) {
       text t;
-      m_.from.fail(t << "output `" << printable(name)
-                     << "` of a graph is given by no node, input or initializer of it");
+      m_.from.fail(t << "output `" << printable(name) << "` of a graph is not defined by a node, input or initializer");
     }
     found.push_back(*k);
   }
@@ -234,7 +232,7 @@ void scope::convert(const node_message& n) {
   here << path << (path.empty() ? "" : "/") << printable(n.name.empty() ? n.op : n.name);
   p_.path = here.string();
   const std::int64_t opset = opset_of(opsets_, n.domain);
-  const auto words = [&](const error& e) {
+  const auto message_of = [&](const error& e) {
     std::string_view what = e.what();
     if (what.starts_with(printable(m_.from.file, 1024))) return std::string(what);
     if (what.starts_with(p_.path + ": ")) what.remove_prefix(p_.path.size() + 2);
@@ -246,9 +244,9 @@ void scope::convert(const node_message& n) {
   try {
     convert_checked(n, opset);
   } catch (const unsupported_error& e) {
-    detail::raise(error_kind::unsupported, words(e));
+    detail::raise(error_kind::unsupported, message_of(e));
   } catch (const out_of_memory&) { throw; } catch (const error& e) {
-    detail::raise(error_kind::file, words(e));
+    detail::raise(error_kind::file, message_of(e));
   }
   p_.path = outer;
   --m_.depth;
@@ -261,7 +259,7 @@ std::vector<known_value*> scope::operands_of(const node_message& n) {
     if (!k && !name.empty() && !left_out_.contains(name)) {
       text t;
       detail::raise(error_kind::file,
-                    t << "it reads `" << printable(name) << "`, which no input, initializer or earlier node gives");
+                    t << "it reads `" << printable(name) << "`, which no input, initializer or earlier node defines");
     }
     operands.push_back(k);
   }
@@ -365,7 +363,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   convert_strings(c, e.convert);
   std::vector<std::size_t> computed;
   for (std::size_t i = 0; i < c.results.size(); ++i) {
-    if (!c.wants(i) || c.results[i].data) continue;
+    if (!c.has_output(i) || c.results[i].data) continue;
     if (c.results[i].v.empty()) return false;
     computed.push_back(i);
     alone.output(n.outputs[i], as_result(c.results[i].v));
@@ -383,7 +381,7 @@ bool scope::fold(const node_message& n, const converter_entry& e, std::int64_t o
   }
   for (std::size_t i = 0; i < c.results.size(); ++i) {
     auto& r = c.results[i];
-    if (!c.wants(i)) continue;
+    if (!c.has_output(i)) continue;
     // An alias of a parameter.
     const auto same =
         std::find_if(operands.begin(), operands.end(), [&](auto* k) { return k && r.state && k->state == r.state; });
@@ -410,7 +408,7 @@ void scope::inline_function(const node_message& n, const function_message& f, st
   if (operands.size() > f.inputs.size() || n.outputs.size() > f.outputs.size()) {
     text t;
     detail::raise(error_kind::file, t << "function `" << printable(f.name) << "` has " << f.inputs.size()
-                                      << " inputs and " << f.outputs.size() << " outputs, and is called with "
+                                      << " inputs and " << f.outputs.size() << " outputs, but is called with "
                                       << operands.size() << " and " << n.outputs.size());
   }
   attribute_map given;

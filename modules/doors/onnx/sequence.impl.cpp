@@ -33,7 +33,7 @@ void insert(node_call& c) {
   const value tensor = c[1], sequence = sequence_for(c, tensor);
   if (sequence.shape().rank != tensor.shape().rank)
     c.unsupported("a tensor of rank ", tensor.shape().rank, " is inserted into a ", sequence.type(),
-                  "; tensors of a sequence have one rank");
+                  "; all tensors of a sequence need the same rank");
   c.give(0, c.has(2) ? lamina::sequence_insert(sequence, tensor, position(c, 2))
                      : lamina::sequence_insert(sequence, tensor));
 }

@@ -26,16 +26,16 @@ void constant(node_call& c) {
   if (c.has_attribute("value_ints"))
     return give(c.node_call::integers("value_ints"), count(c.node_call::integers("value_ints")));
   if (c.has_attribute("value_floats")) return give(floats(c.reals("value_floats")), count(c.reals("value_floats")));
-  std::vector<std::string> words;
-  if (c.has_attribute("value_strings")) words = c.strings("value_strings");
-  else if (c.has_attribute("value_string")) words.push_back(c.string("value_string", ""));
+  std::vector<std::string> texts;
+  if (c.has_attribute("value_strings")) texts = c.strings("value_strings");
+  else if (c.has_attribute("value_string")) texts.push_back(c.string("value_string", ""));
   else c.fail("it has no value");
   const bool is_single = !c.has_attribute("value_strings");
-  c.give(0, any_tensor::of_strings(is_single ? lamina::shape{} : count(words), view<const std::string>(words)));
+  c.give(0, any_tensor::of_strings(is_single ? lamina::shape{} : count(texts), view<const std::string>(texts)));
 }
 
 void expect_tensor(node_call& c) {
-  if (!c.type(0).is_tensor()) c.fail("a tensor is expected, not ", c.type(0));
+  if (!c.type(0).is_tensor()) c.fail("expected a tensor, got ", c.type(0));
 }
 void shape_of(node_call& c) {
   expect_tensor(c);
@@ -69,9 +69,9 @@ void size(node_call& c) {
 // one inferred extent.
 std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
   const auto numbers = c.known_integers(1);
-  const auto& wanted = c.extents(1);
-  if (!numbers && !wanted) return {};
-  const std::size_t rank = numbers ? numbers->size() : wanted->size();
+  const auto& known_extents = c.extents(1);
+  if (!numbers && !known_extents) return {};
+  const std::size_t rank = numbers ? numbers->size() : known_extents->size();
   if (rank > static_cast<std::size_t>(max_rank))
     c.unsupported("its result has rank ", rank, "; the limit is ", max_rank);
   const bool keeps = c.opset < 14 || !c.flag("allowzero");
@@ -79,11 +79,11 @@ std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
   int open = 0;
   for (std::size_t i = 0; i < rank; ++i) {
     const int k = static_cast<int>(i);
-    const std::int64_t n = numbers ? (*numbers)[i] : (*wanted)[i].is_number() ? (*wanted)[i].code : 1;
+    const std::int64_t n = numbers ? (*numbers)[i] : (*known_extents)[i].is_number() ? (*known_extents)[i].code : 1;
     if (n < -1) c.fail("the extent ", n, " in its target shape is below -1");
-    dim d = !numbers ? (*wanted)[i] : n < 0 ? dim(dyn) : dim(n);
+    dim d = !numbers ? (*known_extents)[i] : n < 0 ? dim(dyn) : dim(n);
     if (n == 0 && keeps) {
-      if (k >= x.rank) c.fail("its target shape keeps extent ", k, ", and the operand is ", x);
+      if (k >= x.rank) c.fail("its target shape keeps extent ", k, ", but the operand is ", x);
       d = x[k];
     }
     if (!d.is_number() && !d.is_name()) ++open;
@@ -94,7 +94,7 @@ std::optional<lamina::shape> target_of(node_call& c, const lamina::shape& x) {
 
 void reshape(node_call& c) {
   const value x = c[0];
-  if (c.opset < 5) c.unsupported("opsets before 5");
+  if (c.opset < 5) c.unsupported("opsets before 5 are not supported");
   if (const auto to = target_of(c, x.shape())) return c.give(0, lamina::reshape(x, *to));
   c.give(0, lamina::reshape_to(x, c[1], {.keep_zero = !c.flag("allowzero")}));
 }
@@ -118,7 +118,7 @@ void transpose(node_call& c) {
   if (order.empty())
     for (int i = rank; i-- > 0;) order.push_back(i);
   if (order.size() != static_cast<std::size_t>(rank))
-    c.fail("`perm` has ", order.size(), " axes, and the rank is ", rank);
+    c.fail("`perm` has ", order.size(), " axes, but the rank is ", rank);
   if (rank == 0) return c.give(0, c[0]);
   c.give(0, lamina::permute(c[0], c.axes_of(order, rank)));
 }
@@ -144,7 +144,7 @@ value kept_extents(node_call& c, const value& x, const value& marked, int kept) 
 // The length of operand 1, a vector of computed axes.
 int computed_axes(node_call& c) {
   const lamina::shape& s = c.dims(1);
-  if (s.rank != 1 || !s[0].is_number()) c.unsupported("its axes are computed, and how many there are is not known");
+  if (s.rank != 1 || !s[0].is_number()) c.unsupported("the number of its axes is not known");
   return static_cast<int>(std::min<std::int64_t>(s.at(0), max_rank));
 }
 void squeeze(node_call& c) {
@@ -152,7 +152,7 @@ void squeeze(node_call& c) {
   const int rank = x.shape().rank;
   if (c.opset >= 13 && c.has(1) && !c.known_integers(1)) {
     const int left = rank - computed_axes(c);
-    if (left < 0) c.fail("it drops more axes than there are");
+    if (left < 0) c.fail("it removes more axes than there are");
     return c.give(0,
                   lamina::reshape_to(x, kept_extents(c, x, marked_axes(c, c.cast_to(c[1], dtype::int64), rank), left)));
   }
@@ -161,7 +161,7 @@ void squeeze(node_call& c) {
     for (int i = 0; i < rank; ++i) {
       if (x.shape()[i] == dim(1)) a.push_back(i);  // a symbolic extent stays
       else if (x.shape()[i] == dim(dyn))
-        c.unsupported("it drops all axes of extent 1, and some extents of ", x.shape(), " are not known");
+        c.unsupported("it removes all axes of extent 1, but some extents of ", x.shape(), " are not known");
     }
   c.give(0, a.empty() ? x : value(lamina::squeeze(x, c.axes_of(a, rank))));
 }
@@ -195,7 +195,7 @@ void concat(node_call& c) {
 // Split with computed sizes.
 void split_at(node_call& c, const value& x, int axis) {
   const value sizes = c.cast_to(c[1], dtype::int64), ends = lamina::cumsum(sizes, {.axis = 0});
-  for (std::size_t i = 0; i < c.wanted(); ++i) {
+  for (std::size_t i = 0; i < c.output_count(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const value end = lamina::slice(ends, {.start = at, .stop = at + 1}),
                 size = lamina::slice(sizes, {.start = at, .stop = at + 1});
@@ -210,7 +210,7 @@ void split(node_call& c) {
     if (const auto known = c.known_integers(1)) sizes = *known;
     else return split_at(c, x, axis);
   }
-  const auto parts = static_cast<std::int64_t>(c.wanted());
+  const auto parts = static_cast<std::int64_t>(c.output_count());
   if (sizes.empty()) {
     if (parts == 1) return c.give(0, x);
     if (!x.shape()[axis].is_number()) {
@@ -223,12 +223,12 @@ void split(node_call& c) {
     const std::int64_t whole = x.shape().at(axis), each = (whole + parts - 1) / parts;
     for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::clamp<std::int64_t>(whole - i * each, 0, each));
   }
-  if (sizes.size() != c.wanted()) c.fail("it has ", sizes.size(), " sizes and ", c.wanted(), " results");
+  if (sizes.size() != c.output_count()) c.fail("it has ", sizes.size(), " sizes and ", c.output_count(), " results");
   std::int64_t sum = 0;
   for (auto n : sizes)
-    if (n < 0 || __builtin_add_overflow(sum, n, &sum)) c.fail("the size ", n, " of a part is negative");
+    if (n < 0 || __builtin_add_overflow(sum, n, &sum)) c.fail("split size ", n, " is negative");
   if (x.shape()[axis].is_number() && sum != x.shape().at(axis))
-    c.fail("its sizes sum to ", sum, ", and extent ", axis, " of the operand is ", x.shape().at(axis));
+    c.fail("its sizes sum to ", sum, ", but extent ", axis, " of the operand is ", x.shape().at(axis));
   std::int64_t at = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     if (sizes.size() == 1) c.give(i, x);
@@ -282,7 +282,7 @@ std::vector<std::int64_t> first_axes(node_call& c, const numbers& starts, int ra
   const auto n = starts
                      ? starts->size()
                      : static_cast<std::size_t>(c.dims(1).rank == 1 && c.dims(1)[0].is_number() ? c.dims(1).at(0) : 0);
-  if (n > static_cast<std::size_t>(rank)) c.fail("it has ", n, " starts, and the rank is ", rank);
+  if (n > static_cast<std::size_t>(rank)) c.fail("it has ", n, " starts, but the rank is ", rank);
   std::vector<std::int64_t> all;
   for (std::size_t i = 0; i < n; ++i) all.push_back(static_cast<std::int64_t>(i));
   return all;

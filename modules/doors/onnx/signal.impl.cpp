@@ -11,7 +11,7 @@ namespace {
 
 std::int64_t number_of(node_call& c, std::size_t i, std::string_view what) {
   const auto all = c.integers(i, what);
-  if (all.size() != 1) c.fail("its ", what, " is ", all.size(), " numbers");
+  if (all.size() != 1) c.fail("its ", what, " has ", all.size(), " numbers; expected 1");
   return all[0];
 }
 std::optional<std::int64_t> length_of(node_call& c, std::size_t i) {
@@ -77,7 +77,7 @@ weighted_loss_attributes loss_attributes(node_call& c) {
   const std::string how = c.string("reduction", "mean");
   if (how == "none") a.reduction = loss_reduction::none;
   else if (how == "sum") a.reduction = loss_reduction::sum;
-  else if (how != "mean") c.fail("attribute `reduction` is `", printable(how), "`; none, sum and mean are known");
+  else if (how != "mean") c.fail("attribute `reduction` is `", printable(how), "`; expected none, sum or mean");
   if (c.has_attribute("ignore_index")) a.ignore_index = c.integer("ignore_index");
   return a;
 }

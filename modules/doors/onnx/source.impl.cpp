@@ -36,7 +36,7 @@ struct descriptor {
     if (::fstat(number, &s) != 0) system_failure(path, "cannot be read", errno);
     if (!S_ISREG(s.st_mode)) {
       text t;
-      detail::raise(error_kind::file, t << printable(path, 1024) << ": is no regular file");
+      detail::raise(error_kind::file, t << printable(path, 1024) << ": is not a regular file");
     }
     return s;
   }
@@ -92,8 +92,8 @@ class decoder {
     const auto element = element_of(t_.element);
     if (!element) {
       text why;
-      detail::raise(error_kind::unsupported, why << printable(from_.file, 1024) << ": " << what_ << " is "
-                                                 << name_of(t_.element) << ", which lamina has no element type for");
+      detail::raise(error_kind::unsupported, why << printable(from_.file, 1024) << ": " << what_
+                                                 << " has the unsupported element type " << name_of(t_.element));
     }
     const shape dims = extents();
     const std::int64_t count = dims.size();
@@ -101,9 +101,9 @@ class decoder {
       try {
         return external({*element, dims}, count);
       } catch (const file_error& e) {  // messages about the data file do not name this file
-        const std::string_view said = e.what();
-        if (said.starts_with(printable(from_.file, 1024) + ": ")) throw;
-        fail("its external data: ", said);
+        const std::string_view reason = e.what();
+        if (reason.starts_with(printable(from_.file, 1024) + ": ")) throw;
+        fail("its external data: ", reason);
       }
     }
     if (t_.has_raw) {
@@ -149,15 +149,15 @@ class decoder {
   }
   void take(std::int64_t count) const {
     if (!from_.account->take(bytes_of(count)))
-      fail("the tensors of the model take far more bytes than its files have: many lie on the same ones");
+      fail("the tensors take far more bytes than the files have: many share the same bytes");
   }
   void check_bytes(std::size_t given, std::int64_t count) const {
     const auto expected = bytes_of(count);
     if (given == expected) return;
-    fail("its ", count, " elements of ", name_of(t_.element), " take ", expected, " bytes, and it has ", given);
+    fail("its ", count, " elements of ", name_of(t_.element), " take ", expected, " bytes, but it has ", given);
   }
   void check_count(std::size_t given, std::size_t expected) const {
-    if (given != expected) fail("holds ", given, " numbers, and ", expected, " are expected");
+    if (given != expected) fail("it has ", given, " numbers; expected ", expected);
   }
 
   // Converts little-endian bytes of a file to elements.
@@ -237,26 +237,24 @@ class decoder {
     const auto end = value.data() + value.size();
     const auto [at, error] = std::from_chars(value.data(), end, n);
     if (error != std::errc() || at != end || n < 0)
-      fail("`", key, "` of its external data is `", printable(value), "`, and a number of bytes is expected");
+      fail("`", key, "` of its external data is `", printable(value), "`; expected a number of bytes");
     return n;
   }
   // The path of external data, which must lie in the model's folder or below, also after symbolic links are resolved.
   std::string path_of(std::string_view location) const {
     namespace fs = std::filesystem;
     if (location.empty()) fail("its external data have no `location`");
-    if (from_.folder.empty())
-      fail("its elements are external data, and a model in memory has no folder to find them in");
+    if (from_.folder.empty()) fail("it has external data, but a model in memory has no folder");
     const fs::path given = fs::path(std::string(location));
     bool inside = given.is_relative();
     for (const auto& part : given) inside = inside && part != "..";
     std::error_code error;
     const fs::path folder = fs::canonical(from_.folder, error), file = folder / given;
     if (inside && !error && fs::exists(file, error)) {
-      const fs::path real = fs::canonical(file, error), beside = real.lexically_relative(folder);
-      inside = !error && !beside.empty() && *beside.begin() != "..";
+      const fs::path real = fs::canonical(file, error), relative = real.lexically_relative(folder);
+      inside = !error && !relative.empty() && *relative.begin() != "..";
     }
-    if (!inside)
-      fail("its external data are `", printable(location), "`, which is not beneath the folder of the model");
+    if (!inside) fail("its external data `", printable(location), "` is outside the model's folder");
     return file.string();
   }
   any_tensor external(const tensor_type& type, std::int64_t count) const {
@@ -276,8 +274,8 @@ class decoder {
     const auto status = file.status(path);
     const auto size = static_cast<std::size_t>(status.st_size);
     if (static_cast<std::size_t>(offset) > size || expected > size - static_cast<std::size_t>(offset))
-      fail("its external data are ", expected, " bytes of `", printable(location), "` from byte ", offset,
-           " on, and it has ", size);
+      fail("its external data is ", expected, " bytes of `", printable(location), "` from byte ", offset,
+           " on, but the file has ", size);
     from_.account->add(size, status.st_dev, status.st_ino);
     take(count);
     any_tensor made = unwritten(type);
@@ -339,24 +337,25 @@ any_tensor elements_of(const tensor_message& t, const source& from, std::string_
 any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::string_view what) {
   const any_tensor values = elements_of(t.values, from, what), indices = elements_of(t.indices, from, what);
   const auto fail = [&](std::string_view why) {
-    text words;
-    from.fail(words << what << ": " << why);
+    text message;
+    from.fail(message << what << ": " << why);
   };
-  if (values.element() == dtype::string) fail("a sparse tensor has no strings");
+  if (values.element() == dtype::string) fail("a sparse tensor cannot hold strings");
   tensor_type type{values.element(), {}};
-  if (t.dims.empty() || t.dims.size() > static_cast<std::size_t>(max_rank)) fail("a sparse tensor has 1 to 8 extents");
+  if (t.dims.empty() || t.dims.size() > static_cast<std::size_t>(max_rank))
+    fail("a sparse tensor must have rank 1 to 8");
   std::int64_t bytes = 8;
   for (auto n : t.dims) {
     if (n < 1 || __builtin_mul_overflow(bytes, n, &bytes) || bytes > (std::int64_t(1) << 28))
-      fail("the extents of a sparse tensor are below 1, or it has more than 2^28 bytes when it is written out");
+      fail("a sparse tensor has an extent below 1, or more than 2^28 bytes when dense");
     type.dims.push_back(n);
   }
   const auto count = values.shape().size();
   const bool flat = indices.shape() == shape{count};
   if (indices.element() != dtype::int64 || (!flat && indices.shape() != shape{count, type.dims.rank}))
-    fail("the positions of a sparse tensor are expected as int64, one row for each of its values");
+    fail("expected int64 indices of a sparse tensor, one row for each value");
   if (!from.account->take(static_cast<std::size_t>(type.bytes())))
-    fail("the sparse tensors of the model take too many bytes when they are written out");
+    fail("the sparse tensors take too many bytes when dense");
   any_tensor made(type);
   const auto at = indices.elements<std::int64_t>();
   const std::size_t size = size_of(type.element), width = flat ? 1 : static_cast<std::size_t>(type.dims.rank);
@@ -364,7 +363,7 @@ any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::
     std::int64_t offset = 0;
     for (std::size_t k = 0; k < width; ++k) {
       const auto p = at[i * width + k], extent = flat ? type.dims.size() : type.dims.at(static_cast<int>(k));
-      if (p < 0 || p >= extent) fail("a position of a sparse tensor is outside of it");
+      if (p < 0 || p >= extent) fail("an index of a sparse tensor is out of range");
       offset = offset * extent + p;
     }
     std::memcpy(made.mutable_data() + static_cast<std::size_t>(offset) * size, values.data() + i * size, size);

@@ -9,7 +9,7 @@ namespace lamina::onnx {
 
 namespace {
 
-value words(node_call& c, const std::vector<std::string>& all) {
+value string_constant(node_call& c, const std::vector<std::string>& all) {
   return c.constant(any_tensor::of_strings({dim(static_cast<std::int64_t>(all.size()))}, view<const std::string>(all)));
 }
 any_tensor integers_of(const std::vector<std::int64_t>& all) {
@@ -17,7 +17,7 @@ any_tensor integers_of(const std::vector<std::int64_t>& all) {
   if (!all.empty()) std::memcpy(t.mutable_data(), all.data(), all.size() * sizeof all[0]);
   return t;
 }
-value one_word(node_call& c, const std::string& word) { return words(c, {word}); }
+value one_string(node_call& c, const std::string& word) { return string_constant(c, {word}); }
 value one_pool(const value& pool, const value& positions) {
   return lamina::take_strings(view<const value>(&pool, 1), positions);
 }
@@ -26,7 +26,7 @@ void concat(node_call& c) { c.give(0, lamina::string_concat(c[0], c[1])); }
 
 void split(node_call& c) {
   const std::int64_t max = c.has_attribute("maxsplit") ? c.integer("maxsplit") : -1;
-  const auto made = lamina::string_split(c[0], one_word(c, c.string("delimiter", "")), {.max = max});
+  const auto made = lamina::string_split(c[0], one_string(c, c.string("delimiter", "")), {.max = max});
   c.give(0, made[0]);
   c.give(1, made[1]);
 }
@@ -34,20 +34,20 @@ void split(node_call& c) {
 void normalizer(node_call& c) {
   const std::string how = c.string("case_change_action", "NONE");
   const auto change = how == "LOWER" ? case_change::lower : how == "UPPER" ? case_change::upper : case_change::none;
-  if (change == case_change::none && how != "NONE") c.fail("`case_change_action` is `", printable(how), "`");
-  c.give(0, lamina::string_normalize(c[0], words(c, c.strings("stopwords")),
+  if (change == case_change::none && how != "NONE") c.fail("unknown `case_change_action` `", printable(how), "`");
+  c.give(0, lamina::string_normalize(c[0], string_constant(c, c.strings("stopwords")),
                                      {.change = static_cast<std::int64_t>(change),
                                       .is_case_sensitive = c.flag("is_case_sensitive", false)}));
 }
 
-void full_match(node_call& c) { c.give(0, lamina::regex_full_match(c[0], one_word(c, c.string("pattern", "")))); }
+void full_match(node_call& c) { c.give(0, lamina::regex_full_match(c[0], one_string(c, c.string("pattern", "")))); }
 
 void tf_idf(node_call& c) {
   const auto begins = c.node_call::integers("ngram_counts"), numbers = c.node_call::integers("ngram_indexes");
   std::int64_t width = 0;
   for (const auto n : numbers) width = std::max(width, n + 1);
   const std::string mode = c.string("mode", "TF");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") c.fail("`mode` is `", printable(mode), "`");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") c.fail("unknown `mode` `", printable(mode), "`");
   const auto given = c.reals("weights");
   any_tensor weights({dtype::float32, {static_cast<std::int64_t>(given.size())}});
   for (std::size_t i = 0; i < given.size(); ++i) {
@@ -55,8 +55,8 @@ void tf_idf(node_call& c) {
     std::memcpy(weights.mutable_data() + i * sizeof w, &w, sizeof w);
   }
   const bool is_text = c.type(0).element == dtype::string;
-  const value pool =
-      is_text ? words(c, c.strings("pool_strings")) : c.constant(integers_of(c.node_call::integers("pool_int64s")));
+  const value pool = is_text ? string_constant(c, c.strings("pool_strings"))
+                             : c.constant(integers_of(c.node_call::integers("pool_int64s")));
   const value x = is_text ? c[0] : c.cast_to(c[0], dtype::int64);
   c.give(0, lamina::tf_idf(x, pool, c.constant(integers_of(begins)), c.constant(integers_of(numbers)),
                            c.constant(std::move(weights)),
@@ -73,19 +73,19 @@ void tf_idf(node_call& c) {
 void category_mapper(node_call& c) {
   const auto texts = c.strings("cats_strings");
   const auto numbers = c.node_call::integers("cats_int64s");
-  if (texts.size() != numbers.size()) c.fail(texts.size(), " strings and ", numbers.size(), " numbers");
-  const auto behind = [](auto first, const auto& all) {
+  if (texts.size() != numbers.size()) c.fail(texts.size(), " strings, but ", numbers.size(), " numbers");
+  const auto prepended = [](auto first, const auto& all) {
     std::vector<decltype(first)> made{std::move(first)};
     made.insert(made.end(), all.begin(), all.end());
     return made;
   };
   if (c.type(0).element == dtype::string) {
-    const auto values = behind(c.integer("default_int64", -1), numbers);
+    const auto values = prepended(c.integer("default_int64", -1), numbers);
     const value at = place_of_label(c, c[0], any_tensor::of_strings({static_cast<std::int64_t>(texts.size())}, texts));
     return c.give(0, lamina::gather(c.constant(integers_of(values)), at, 0));
   }
   const value at = place_of_label(c, c[0], integers_of(numbers));
-  c.give(0, one_pool(words(c, behind(c.string("default_string", "_Unused"), texts)), at));
+  c.give(0, one_pool(string_constant(c, prepended(c.string("default_string", "_Unused"), texts)), at));
 }
 
 // ---- elements that move ---------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ std::vector<known_value> with_numbers(node_call& c, converter convert, view<cons
     if (!c.has(i)) continue;
     if (!holds_strings(c, i)) copies[i] = c.operand(i);
     else if (next < numbers.size()) copies[i].v = numbers[next++];
-    else c.fail("operand ", i, " holds strings, which it does not take there");
+    else c.fail("operand ", i, " must not hold strings");
     operands[i] = &copies[i];
   }
   node_call inner(c.node, c.opset, c.p, c.around, std::move(operands));
@@ -190,10 +190,10 @@ constexpr converter_entry ml_entries[] = {
 
 value place_of_label(node_call& c, const value& x, const any_tensor& keys) {
   if (x.type().element == dtype::string) {
-    if (keys.element() != dtype::string) c.fail("its keys are ", keys.element(), ", and its operand is strings");
+    if (keys.element() != dtype::string) c.fail("its keys are ", keys.element(), ", but its operand holds strings");
     return lamina::find_strings(x, c.constant(keys)) + 1;
   }
-  if (keys.element() == dtype::string) c.fail("its keys are strings, and its operand is ", x.type());
+  if (keys.element() == dtype::string) c.fail("its keys are strings, but its operand is ", x.type());
   if (keys.shape().size() == 0) return lamina::broadcast_like(c.constant(0.0, dtype::int64), x);
   const value all = lamina::reshape(c.cast_to(c.constant(keys), x.type().element), shape{dyn});
   const value each = lamina::unsqueeze(x, axes(x.shape().rank));

@@ -19,7 +19,7 @@ struct optimizer_call {
 optimizer_call optimizer_of(node_call& c, std::size_t parts) {
   const std::size_t given = c.size() < 2 ? 0 : c.size() - 2;
   if (given == 0 || given % parts)
-    c.fail("it has ", c.size(), " operands; 2 and ", parts, " for each tensor are expected");
+    c.fail("it has ", c.size(), " operands; expected 2, and ", parts, " for each tensor");
   return {lamina::reshape(c.number(0), shape{}), lamina::reshape(c[1], shape{}), given / parts};
 }
 
@@ -61,7 +61,7 @@ void momentum(node_call& c) {
   const auto o = optimizer_of(c, 3);
   const double alpha = c.real("alpha", 0), beta = c.real("beta", 0), norm = c.real("norm_coefficient", 0);
   const std::string mode = c.string("mode", "standard");
-  if (mode != "standard" && mode != "nesterov") c.fail("its mode is `", printable(mode), "`");
+  if (mode != "standard" && mode != "nesterov") c.fail("unknown `mode` `", printable(mode), "`");
   for (std::size_t i = 0; i < o.tensors; ++i) {
     const value x = c.number(2 + i), g = c.number(2 + o.tensors + i), v = c.number(2 + 2 * o.tensors + i);
     const dtype e = x.type().element;
@@ -78,13 +78,13 @@ void gradient(node_call& c) {
   const auto xs = c.strings("xs");
   const std::string of = c.string("y", "");
   known_value* y = c.around.find(of);
-  if (!y) c.fail("it differentiates `", printable(of), "`, which nothing before it gives");
-  if (xs.empty() || xs.size() > c.size()) c.fail("`xs` has ", xs.size(), " names, and it has ", c.size(), " operands");
+  if (!y) c.fail("it differentiates `", printable(of), "`, which no earlier node defines");
+  if (xs.empty() || xs.size() > c.size()) c.fail("`xs` has ", xs.size(), " names, but it has ", c.size(), " operands");
   std::vector<value> with_respect_to;
   for (std::size_t i = 0; i < xs.size(); ++i) {
     known_value* x = c.around.find(xs[i]);
     if (!x || c.around.value_of(*x).id() != c[i].id())
-      c.unsupported("gradients at another place than that of `", printable(xs[i]), "`");
+      c.unsupported("its operand is not the value `", printable(xs[i]), "` of `xs`");
     with_respect_to.push_back(c[i]);
   }
   const auto made = lamina::gradients(c.around.value_of(*y), view<const value>(with_respect_to));

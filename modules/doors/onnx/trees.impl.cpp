@@ -34,7 +34,7 @@ std::int64_t depth_of(node_call& c, const forest& f) {
     while (!open.empty()) {
       const auto [at, level] = open.back();
       open.pop_back();
-      if (++steps > max) c.unsupported("trees that share most of their nodes");
+      if (++steps > max) c.unsupported("trees that share most of their nodes are not supported");
       deepest = std::max(deepest, level);
       const auto i = static_cast<std::size_t>(at);
       if (f.modes[i] == comparison::leaf) continue;
@@ -67,22 +67,22 @@ value compared(comparison m, const value& a, const value& b) {
 value step(const walk& w, const value& at) {
   const auto of = [&](const value& table) { return value(lamina::gather(table, at, 0)); };
   const value x = lamina::take_along_axis(w.x, of(w.features), 1), v = of(w.values);
-  value met;
+  value condition;
   for (comparison m : w.used) {
     const value now = m == comparison::member
                           ? value(lamina::reduce_any(lamina::unsqueeze(x, axes(2)) == of(w.members), {.axes = {2}}))
                           : compared(m, x, v);
-    met = met.empty() ? now : value(lamina::where(of(w.modes) == static_cast<double>(m), now, met));
+    condition = condition.empty() ? now : value(lamina::where(of(w.modes) == static_cast<double>(m), now, condition));
   }
-  if (!w.tracks.empty()) met = lamina::where(x != x, of(w.tracks) > 0, met);
-  const value side = value(lamina::apply<op::cast>({.to = dtype::int64}, met));
+  if (!w.tracks.empty()) condition = lamina::where(x != x, of(w.tracks) > 0, condition);
+  const value side = value(lamina::apply<op::cast>({.to = dtype::int64}, condition));
   return lamina::gather(w.children, at * 2 + side, 0);
 }
 
 value members_of(node_call& c, const forest& f, dtype e) {
   std::size_t max = 1;
   for (const auto& m : f.members) max = std::max(max, m.size());
-  if (max > (std::size_t{1} << 24) / f.size()) c.unsupported("sets of ", max, " members");
+  if (max > (std::size_t{1} << 24) / f.size()) c.unsupported("sets of ", max, " members are too large");
   c.take(f.size() * max * sizeof(double));
   std::vector<double> table(f.size() * max, std::numeric_limits<double>::quiet_NaN());
   for (std::size_t i = 0; i < f.size(); ++i)
@@ -149,14 +149,14 @@ enum class aggregate : std::uint8_t { average, sum, min, max };
 value aggregated(node_call& c, const value& leaves, const forest& f, const votes& v, std::int64_t targets,
                  aggregate how, dtype e) {
   const auto n = static_cast<std::int64_t>(f.size());
-  if (targets < 1 || targets > (std::int64_t{1} << 25) / n) c.unsupported(targets, " targets of ", n, " nodes");
+  if (targets < 1 || targets > (std::int64_t{1} << 25) / n) c.unsupported(targets, " targets for ", n, " nodes");
   const double nothing = how == aggregate::min   ? std::numeric_limits<double>::infinity()
                          : how == aggregate::max ? -std::numeric_limits<double>::infinity()
                                                  : 0;
   if (targets > 1) c.take(static_cast<std::size_t>(n * targets) * sizeof(float));
   std::vector<double> table(static_cast<std::size_t>(n * targets), nothing);
   for (std::size_t i = 0; i < v.nodes.size(); ++i) {
-    if (v.targets[i] < 0 || v.targets[i] >= targets) c.fail("target ", v.targets[i], " of ", targets);
+    if (v.targets[i] < 0 || v.targets[i] >= targets) c.fail("invalid target ", v.targets[i], " of ", targets);
     double& w = table[static_cast<std::size_t>(v.nodes[i] * targets + v.targets[i])];
     if (how == aggregate::min) w = std::min(w, v.weights[i]);
     else if (how == aggregate::max) w = std::max(w, v.weights[i]);
@@ -201,7 +201,7 @@ named_forest named_trees(node_call& c) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto mode = std::find(std::begin(comparison_names), std::end(comparison_names), modes[i]);
     if (mode == std::end(comparison_names) || *mode == "BRANCH_MEMBER")
-      c.fail("the mode of node ", i, " is `", printable(modes[i]), "`");
+      c.fail("node ", i, " has unknown mode `", printable(modes[i]), "`");
     f.modes.push_back(static_cast<comparison>(mode - std::begin(comparison_names)));
     if (!n.places.emplace(std::pair(trees[i], nodes[i]), static_cast<std::int64_t>(i)).second)
       c.fail("tree ", trees[i], " has two nodes ", nodes[i]);
@@ -240,7 +240,7 @@ void tree_ensemble_regressor(node_call& c) {
   const std::string name = c.string("aggregate_function", "SUM");
   constexpr std::string_view names[] = {"AVERAGE", "SUM", "MIN", "MAX"};
   const auto how = std::find(std::begin(names), std::end(names), name);
-  if (how == std::end(names)) c.fail("its aggregate function is `", printable(name), "`");
+  if (how == std::end(names)) c.fail("unknown aggregate function `", printable(name), "`");
   value y = aggregated(c, leaves_of(c, x, n.f), n.f, votes_of(c, n, "target"), targets,
                        static_cast<aggregate>(how - std::begin(names)), e);
   const auto base = numbers_of(c, "base_values");
@@ -249,7 +249,7 @@ void tree_ensemble_regressor(node_call& c) {
 }
 
 value column(const value& x, std::int64_t i) { return lamina::slice(x, {.start = i, .stop = i + 1, .axis = 1}); }
-value beside(const value& a, const value& b) {
+value concat_columns(const value& a, const value& b) {
   const value both[] = {a, b};
   return lamina::concat(view<const value>(both), 1);
 }
@@ -266,9 +266,10 @@ void two_classes(node_call& c, value y, const votes& v, const std::vector<double
   const value second = lamina::squeeze(y, axes(1)) > (positive ? 0.5 : 0);
   c.give(0, labels_at(c, labels, c.cast_to(second, dtype::int64)));
   if (of_second)
-    y = transformed(c, base.size() == 2 ? beside(column(both, 0) + base[0], y) : beside(column(both, 0), y), how);
-  else if (base.size() == 2 || how == "LOGISTIC") y = transformed(c, beside(-y, y), how);
-  else y = transformed(c, positive ? beside(1 - y, y) : beside(-y, y), how == "PROBIT" ? how : "NONE");
+    y = transformed(
+        c, base.size() == 2 ? concat_columns(column(both, 0) + base[0], y) : concat_columns(column(both, 0), y), how);
+  else if (base.size() == 2 || how == "LOGISTIC") y = transformed(c, concat_columns(-y, y), how);
+  else y = transformed(c, positive ? concat_columns(1 - y, y) : concat_columns(-y, y), how == "PROBIT" ? how : "NONE");
   c.give(1, c.cast_to(y, dtype::float32));
 }
 
@@ -301,7 +302,7 @@ std::vector<std::int64_t> children_of(node_call& c, const std::string& side, std
   if (ids.size() != nodes || leaf.size() != nodes) c.fail("its lists of nodes differ in length");
   for (std::size_t i = 0; i < nodes; ++i) {
     const auto max = static_cast<std::int64_t>(leaf[i] ? leaves : nodes);
-    if (ids[i] < 0 || ids[i] >= max) c.fail("node ", i, " leads to ", ids[i], " of ", max);
+    if (ids[i] < 0 || ids[i] >= max) c.fail("node ", i, " has invalid child ", ids[i], " of ", max);
     if (leaf[i]) ids[i] += static_cast<std::int64_t>(nodes);
   }
   return ids;
@@ -345,7 +346,7 @@ void tree_ensemble(node_call& c) {
   };
   v.weights = read(*weights), f.values = read(*splits);
   for (double m : read(*modes)) {
-    if (!(m >= 0 && m <= 6)) c.fail("the mode ", m);
+    if (!(m >= 0 && m <= 6)) c.fail("unknown mode ", m);
     f.modes.push_back(static_cast<comparison>(static_cast<int>(m)));
   }
   const std::size_t nodes = f.modes.size(), leaves = v.weights.size();
@@ -359,7 +360,7 @@ void tree_ensemble(node_call& c) {
   f.roots = c.node_call::integers("tree_roots");
   if (f.roots.empty()) c.fail("it has no trees");
   for (auto r : f.roots)
-    if (r < 0 || r >= static_cast<std::int64_t>(nodes)) c.fail("the root ", r, " of ", nodes, " nodes");
+    if (r < 0 || r >= static_cast<std::int64_t>(nodes)) c.fail("invalid root ", r, " of ", nodes, " nodes");
   for (std::size_t i = 0; i < leaves; ++i) {
     const auto self = static_cast<std::int64_t>(nodes + i);
     f.modes.push_back(comparison::leaf), f.features.push_back(0), f.values.push_back(0), f.tracks.push_back(0);
@@ -368,8 +369,7 @@ void tree_ensemble(node_call& c) {
   read_members(c, f);
   const std::int64_t how = c.integer("aggregate_function", 1), after = c.integer("post_transform", 0);
   constexpr std::string_view transforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"};
-  if (how < 0 || how > 3 || after < 0 || after > 4)
-    c.fail("the aggregate function ", how, " and the transform ", after);
+  if (how < 0 || how > 3 || after < 0 || after > 4) c.fail("unknown aggregate function ", how, " or transform ", after);
   const value y = aggregated(c, leaves_of(c, x, f), f, v, c.integer("n_targets", 1), static_cast<aggregate>(how), e);
   c.give_like(0, transformed(c, y, transforms[after]));
 }

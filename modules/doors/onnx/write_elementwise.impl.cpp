@@ -69,7 +69,7 @@ void cast(written_call& c) {
   attribute_list a{{"to", written_element(to)}};
   const bool saturates = to >= dtype::float8_e4m3fn && to <= dtype::float8_e5m2fnuz;
   if (saturates && c.w.names().opset() >= 19) a.push_back({"saturate", std::int64_t(c.flag("saturate"))});
-  if (to == dtype::float8_e8m0fnu && from != to) c.unsupported("powers of two are of opset 24");
+  if (to == dtype::float8_e8m0fnu && from != to) c.unsupported("float8_e8m0fnu needs opset 24");
   c.give(c.add("Cast", {c[0]}, std::move(a)));
 }
 void clamp(written_call& c) {
@@ -120,7 +120,7 @@ void fmod(written_call& c) { c.give(c.add("Mod", c.all(), {{"fmod", std::int64_t
 void shift(written_call& c, const char* direction) {
   const dtype t = c.type(0).element;
   if (t != dtype::uint8 && t != dtype::uint16 && t != dtype::uint32 && t != dtype::uint64)
-    c.unsupported("ONNX shifts unsigned integers alone");
+    c.unsupported("ONNX shifts only unsigned integers");
   c.give(c.add("BitShift", c.all(), {{"direction", std::string(direction)}}));
 }
 void shift_left(written_call& c) { shift(c, "LEFT"); }

@@ -58,7 +58,7 @@ void max_pool2d(written_call& c) {
   const auto both = c.add("MaxPool", {c[0]}, window(c, false), 2);
   c.give(both[0]);
   if (!s[2].is_number() || !s[3].is_number())
-    c.unsupported("positions are read, and the extents of maps are not known");
+    c.unsupported("its indices are used, and the image extents are not known");
   c.give(c.cast(c.add("Mod", {both[1], c.position(s.at(2) * s.at(3))}), dtype::int32), 1);
 }
 std::string average(written_call& c, std::string x) {
@@ -113,8 +113,8 @@ void log_softmax(written_call& c) {
 
 // Number of axes in one row.
 int row_axes(written_call& c) {
-  const auto said = static_cast<int>(c.integer("axes"));
-  return said ? said : c.operands() > 1 ? c.dims(1).rank : 1;
+  const auto attribute = static_cast<int>(c.integer("axes"));
+  return attribute ? attribute : c.operands() > 1 ? c.dims(1).rank : 1;
 }
 std::string last_axes(written_call& c, int count) {
   written_numbers all;
@@ -176,10 +176,10 @@ std::string for_all_heads(written_call& c, std::size_t i) {
 }
 void attention(written_call& c) {
   const int rank = c.dims(0).rank;
-  const double said = c.real("scale");
+  const double given_scale = c.real("scale");
   const dim depth = c.dims(0)[rank - 1];
-  if (said == 0 && !depth.is_number()) c.unsupported("the depth is not known");
-  const double scale = said != 0 ? said : 1 / std::sqrt(static_cast<double>(depth.code));
+  if (given_scale == 0 && !depth.is_number()) c.unsupported("the head size is not known");
+  const double scale = given_scale != 0 ? given_scale : 1 / std::sqrt(static_cast<double>(depth.code));
   auto scores = c.add("MatMul", {c.add("Mul", {c[0], real(c, scale)}), transposed(c, for_all_heads(c, 1), rank)});
   std::string seen;
   if (c.operands() > 3) {
@@ -197,7 +197,7 @@ void attention(written_call& c) {
 }
 void rotary_embedding(written_call& c) {
   const dim depth = c.dims(0).back();
-  if (!depth.is_number()) c.unsupported("the depth is not known");
+  if (!depth.is_number()) c.unsupported("the head size is not known");
   const bool pairs = c.flag("interleaved");
   const std::int64_t half = depth.code / 2;
   const attribute_list last{{"axis", std::int64_t(-1)}};
@@ -214,7 +214,7 @@ void rotary_embedding(written_call& c) {
 }
 void rope(written_call& c) {
   const dim depth = c.dims(0).back();
-  if (!depth.is_number()) c.unsupported("the depth is not known");
+  if (!depth.is_number()) c.unsupported("the head size is not known");
   const dtype t = c.type(0).element;
   const std::int64_t half = depth.code / 2;
   any_tensor rates({dtype::float64, {half}});

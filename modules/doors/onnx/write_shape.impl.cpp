@@ -146,7 +146,7 @@ void pad_by(written_call& c) { padded(c, {c[1], c.longs(numbers_of(c.list("axes"
 void border_positions(written_call& c) {
   constexpr std::string_view modes[] = {"reflect", "edge", "wrap"};
   const auto mode = static_cast<std::size_t>(c.integer("mode"));
-  if (modes[mode] == "wrap" && c.w.names().opset() < 19) c.unsupported("Pad wraps around since opset 19");
+  if (modes[mode] == "wrap" && c.w.names().opset() < 19) c.unsupported("`wrap` padding needs opset 19");
   const auto extent = c.add("Reshape", {c[0], c.longs({})});
   const auto every = c.add("Range", {c.position(0), extent, c.position(1)});
   c.give(c.add("Pad", {every, c[1]}, {{"mode", std::string(modes[mode])}}));
@@ -197,7 +197,7 @@ void sum_like(written_call& c) {
   for (int i = 0; i < from.rank; ++i) {
     const int at = i - (from.rank - to.rank);
     if (at < 0 || (to[at] == dim(1) && from[i] != dim(1))) reduced.push_back(i);
-    else if (to[at] != from[i]) c.unsupported("which axes it sums over is not known");
+    else if (to[at] != from[i]) c.unsupported("the axes to sum over are not known");
   }
   if (reduced.empty()) return c.give(c.add("Identity", {c[0]}));
   const auto sum = c.add("ReduceSum", {c[0], c.longs(reduced)});
@@ -290,7 +290,7 @@ void running_sum(written_call& c, std::string axis) {
 }
 void cumsum(written_call& c) { running_sum(c, c.position(c.axis(c.dims(0).rank))); }
 void running_along(written_call& c) {
-  if (c.flag("product")) c.unsupported("ONNX has running sums alone");
+  if (c.flag("product")) c.unsupported("ONNX has only running sums");
   running_sum(c, c.dims(1).rank == 0 ? c[1] : c.add("Squeeze", {c[1]}));
 }
 void order(written_call& c) {
@@ -351,25 +351,26 @@ windows windows_of(written_call& c, int axis) {
   return {valid, c.add("Gather", {c[0], c.add("Where", {valid, c[1], c.position(0)})}, along(axis))};
 }
 // Reshapes a table [points, taps] to broadcast against elements [.., points, taps, ..].
-std::string beside(written_call& c, std::string table, int axis) {
+std::string unsqueeze_table(written_call& c, std::string table, int axis) {
   written_numbers trailing;
   for (int i = axis + 1; i < c.dims(0).rank; ++i) trailing.push_back(2 + i - axis - 1);
   return trailing.empty() ? table : c.add("Unsqueeze", {std::move(table), c.longs(trailing)});
 }
 void resample(written_call& c) {
-  if (c.integer("batch_axes")) c.unsupported("each row has a table of its own");
+  if (c.integer("batch_axes")) c.unsupported("each row has its own table");
   const int axis = c.axis(c.dims(0).rank);
   const auto w = windows_of(c, axis);
   const auto weights = c.add("Where", {w.inside, c[2], c.number(0, c.type(2).element)});
-  const auto terms = c.add("Mul", {w.elements, beside(c, weights, axis)});
+  const auto terms = c.add("Mul", {w.elements, unsqueeze_table(c, weights, axis)});
   c.give(c.add("ReduceSum", {terms, c.longs({axis + 1})}, {{"keepdims", std::int64_t(0)}}));
 }
 void max_windows(written_call& c) {
-  if (c.is_used(1)) c.unsupported("the positions of the maxima are read");
+  if (c.is_used(1)) c.unsupported("the indices of its maxima are used");
   const int axis = c.axis(c.dims(0).rank);
   const auto w = windows_of(c, axis);
   const double least = -std::numeric_limits<double>::infinity();  // for integers the lowest value
-  const auto terms = c.add("Where", {beside(c, w.inside, axis), w.elements, c.number(least, c.type(0).element)});
+  const auto terms =
+      c.add("Where", {unsqueeze_table(c, w.inside, axis), w.elements, c.number(least, c.type(0).element)});
   c.give(c.add("ReduceMax", {terms, c.longs({axis + 1})}, {{"keepdims", std::int64_t(0)}}));
 }
 

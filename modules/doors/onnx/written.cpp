@@ -52,10 +52,10 @@ class model_names {
  public:
   model_names(written_model& to, const parameter_store& states) : to_(to), states_(states) {}
   /// An unused name: the wanted one, or that with a numeric suffix.
-  std::string unique(std::string wanted);
+  std::string unique(std::string preferred);
   /// The initializer of a state. Errors: state_error if the net does not have the state.
   std::string state(const std::string& name);
-  std::string constant(std::string_view wanted, any_tensor data);
+  std::string constant(std::string_view preferred, any_tensor data);
   /// Equal constants share an initializer.
   std::string longs(const written_numbers& all);
   std::string scalar(double v, dtype element);

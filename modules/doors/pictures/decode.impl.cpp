@@ -13,7 +13,7 @@ picture picture_of(std::int64_t height, std::int64_t width, std::size_t bytes, s
   text t;
   t << "is a picture of " << height << " x " << width << " pixels";
   if (height < 1 || width < 1 || height > max_side || width > max_side || height * width > max_pixels)
-    return no_picture((t << "; 1 to 2^27 pixels are read").string());
+    return no_picture((t << "; expected 1 to 2^27 pixels").string());
   if ((height * width - 1) / pixels_per_byte > static_cast<std::int64_t>(bytes))
     return no_picture((t << ", which a file of " << bytes << " bytes cannot hold").string());
   return {any_tensor({dtype::uint8, {height, width, 3}})};
@@ -65,10 +65,10 @@ picture decoded_pnm(file_bytes_view file) {
   const bool plain = file[1] == '2' || file[1] == '3';
   const std::int64_t channels = file[1] == '3' || file[1] == '6' ? 3 : 1;
   if (file[1] != '2' && file[1] != '3' && file[1] != '5' && file[1] != '6')
-    return no_picture("is a PNM file of bits or of another kind; P2, P3, P5 and P6 are read", true);
+    return no_picture("is an unsupported PNM file; expected P2, P3, P5 or P6", true);
   pnm_numbers numbers(file);
   const std::int64_t width = numbers.next(), height = numbers.next(), high = numbers.next();
-  if (high < 1 || high > 65535) return no_picture("has a damaged PNM head");
+  if (high < 1 || high > 65535) return no_picture("has a damaged PNM header");
   picture made = picture_of(height, width, file.size(), 1);
   if (!made.pixels) return made;
   const std::int64_t samples = height * width * channels, each = high > 255 ? 2 : 1;
@@ -87,16 +87,16 @@ picture decoded_pnm(file_bytes_view file) {
 }
 
 picture decoded_bmp(file_bytes_view file) {
-  if (file.size() < 54) return no_picture("has a damaged BMP head");
+  if (file.size() < 54) return no_picture("has a damaged BMP header");
   const auto little = [&](std::size_t at, std::size_t bytes) { return detail::little_endian(file.data() + at, bytes); };
   const std::size_t data = little(10, 4), head = little(14, 4), bits = little(28, 2);
   const auto width = static_cast<std::int32_t>(little(18, 4));
-  const std::int64_t said = static_cast<std::int32_t>(little(22, 4)), height = said < 0 ? -said : said;
-  if (head < 40)
-    return no_picture("is a BMP file of an old form; those with a head of 40 bytes or more are read", true);
+  const std::int64_t stored_height = static_cast<std::int32_t>(little(22, 4)),
+                     height = stored_height < 0 ? -stored_height : stored_height;
+  if (head < 40) return no_picture("is an old BMP file; expected a header of 40 bytes or more", true);
   if (little(30, 4) != 0 || (bits != 8 && bits != 24 && bits != 32))
     return no_picture("is a BMP file that is compressed or has " + std::to_string(bits) +
-                          " bits for a pixel; plain ones of 8, 24 and 32 bits are read",
+                          " bits per pixel; expected uncompressed with 8, 24 or 32",
                       true);
   picture made = picture_of(height, width, file.size(), 1);
   if (!made.pixels) return made;
@@ -108,11 +108,11 @@ picture decoded_bmp(file_bytes_view file) {
     return no_picture(too_short);
   std::uint8_t* to = pixels_of(made);
   for (std::int64_t y = 0; y < height; ++y) {
-    const std::size_t line = data + static_cast<std::size_t>(said < 0 ? y : height - 1 - y) * row;
+    const std::size_t line = data + static_cast<std::size_t>(stored_height < 0 ? y : height - 1 - y) * row;
     for (std::size_t x = 0; x < static_cast<std::size_t>(width); ++x) {
       std::size_t at = line + x * bytes;
       if (bits == 8) {
-        if (file[at] >= colors) return no_picture("has a pixel of a color that its palette does not have");
+        if (file[at] >= colors) return no_picture("has a pixel outside its palette");
         at = palette + 4 * file[at];
       }
       for (std::size_t k = 0; k < 3; ++k) *to++ = file[at + 2 - k];
@@ -130,8 +130,8 @@ picture decode(file_bytes_view file) {
                       : begins(file, "RIFF") && begins(file, "WEBP", 8)             ? "WebP"
                       : begins(file, "jP  ", 4) || begins(file, "\xff\x4f\xff\x51") ? "JPEG 2000"
                                                                                     : nullptr;
-  if (!other) return no_picture("is no picture of a format that is known");
-  return no_picture(std::string("is a picture in the format ") + other + "; BMP, JPEG, PNG and PNM are read", true);
+  if (!other) return no_picture("is not a picture of a known format");
+  return no_picture(std::string("is a picture in the format ") + other + "; expected BMP, JPEG, PNG or PNM", true);
 }
 
 }  // namespace lamina::pictures

@@ -19,10 +19,10 @@ constexpr std::uint64_t max_file = std::uint64_t(1) << 30;
 
 std::vector<std::uint8_t> bytes_of(const std::string& path) {
   std::error_code failed;
-  if (!fs::is_regular_file(path, failed)) refuse(error_kind::file, path, "there is no file of this name");
+  if (!fs::is_regular_file(path, failed)) refuse(error_kind::file, path, "no such file");
   const auto size = fs::file_size(path, failed);
   if (failed) refuse(error_kind::file, path, failed.message());
-  if (size > max_file) refuse(error_kind::file, path, "the file is larger than 1 GiB, the most of a picture");
+  if (size > max_file) refuse(error_kind::file, path, "the file is larger than 1 GiB, the limit for a picture");
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"), &std::fclose);
   if (!file) refuse(error_kind::file, path, "the file cannot be opened");
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(size));

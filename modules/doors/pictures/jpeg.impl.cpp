@@ -83,11 +83,11 @@ picture decoded_jpeg(file_bytes_view file) {
   } const later{*r};
   const auto failed = [&] {
     return no_picture(r->too_many_scans ? "is a JPEG file of more than " + std::to_string(max_scans) + " scans"
-                                        : std::string("is a JPEG file that libjpeg does not read: ") + r->message);
+                                        : std::string("is a JPEG file that libjpeg cannot read: ") + r->message);
   };
   if (!read_head(*r, file.data(), file.size())) return failed();
   if (r->info.jpeg_color_space == JCS_CMYK || r->info.jpeg_color_space == JCS_YCCK)
-    return no_picture("is a JPEG file of four inks; those of colors and of gray are read", true);
+    return no_picture("is a CMYK JPEG file; expected color or gray", true);
   picture made = picture_of(r->info.image_height, r->info.image_width, file.size(), pixels_per_byte);
   if (!made.pixels) return made;
   if (!read_rows(*r, reinterpret_cast<unsigned char*>(made.pixels.mutable_data()),
@@ -99,7 +99,7 @@ picture decoded_jpeg(file_bytes_view file) {
 #else
 
 picture decoded_jpeg(file_bytes_view) {
-  return no_picture("is a JPEG file; this library was built without libjpeg, which reads them (libjpeg-dev)", true);
+  return no_picture("is a JPEG file; lamina was built without libjpeg (libjpeg-dev)", true);
 }
 
 #endif

@@ -18,7 +18,7 @@ picture decoded_png(file_bytes_view file) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   const auto failed = [&] {
-    std::string why = std::string("is a PNG file that libpng does not read: ") + image.message;
+    std::string why = std::string("is a PNG file that libpng cannot read: ") + image.message;
     png_image_free(&image);
     return no_picture(std::move(why));
   };
@@ -44,7 +44,7 @@ picture decoded_png(file_bytes_view file) {
 #else
 
 picture decoded_png(file_bytes_view) {
-  return no_picture("is a PNG file; this library was built without libpng, which reads them (libpng-dev)", true);
+  return no_picture("is a PNG file; lamina was built without libpng (libpng-dev)", true);
 }
 
 #endif

@@ -73,7 +73,7 @@ template <class F> void put_summary(append_file& to, std::string_view tag, std::
   message_text t;
   if (tag.empty()) detail::raise(error_kind::value, t << "event_file: the tag is empty");
   if (!is_utf8(tag))
-    detail::raise(error_kind::value, t << "event_file: the tag `" << printable(tag) << "` is no UTF-8");
+    detail::raise(error_kind::value, t << "event_file: the tag `" << printable(tag) << "` is not UTF-8");
   std::string record;
   put_event(record, step, [&](pbf_writer& w) {
     pbf_writer all(w, event::summary), one(all, summary::value);
@@ -92,7 +92,7 @@ std::string new_path(const std::string& folder) {
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
   message_text t;
-  if (failed) detail::raise(error_kind::file, t << folder << ": cannot be made: " << failed.message());
+  if (failed) detail::raise(error_kind::file, t << folder << ": cannot be created: " << failed.message());
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const std::int64_t seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
   for (std::int64_t number = 0;; ++number) {

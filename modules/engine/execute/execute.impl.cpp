@@ -38,8 +38,8 @@ std::shared_ptr<const plan> make_plan(const program& p, view<const shape> inputs
 
 void detail::no_memory_for(const plan& p, std::size_t planned, const out_of_memory& e) {
   text t;
-  t << e.what() << "; the plan works in " << p.arena_bytes() << " bytes of activations and "
-    << planned - p.arena_bytes() << " of scratch";
+  t << e.what() << "; the plan needs " << p.arena_bytes() << " bytes of activations and " << planned - p.arena_bytes()
+    << " of scratch";
   throw out_of_memory(t.string(), e.requested(), e.used(), e.limit(), planned);
 }
 
@@ -201,11 +201,11 @@ void executor::bind_states(state_source from) {
       t << "state `" << name << "` is not in the parameter store";
       detail::raise(error_kind::state, t);
     }
-    if (const auto& wanted = plan.state_types()[found.size()]; s->value().type() != wanted) {
+    if (const auto& expected = plan.state_types()[found.size()]; s->value().type() != expected) {
       text t;
-      t << "state `" << name << "` is " << wanted << " in the plan and " << s->value().type()
+      t << "state `" << name << "` is " << expected << " in the plan and " << s->value().type()
         << " in the parameter store";
-      detail::raise(s->value().element() == wanted.element ? error_kind::shape : error_kind::type, t);
+      detail::raise(s->value().element() == expected.element ? error_kind::shape : error_kind::type, t);
     }
     found.push_back(s);
   }
@@ -276,8 +276,8 @@ void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size
   const auto& k = plan->packs()[pack];
   const tensor_type& type = plan->state_types()[static_cast<std::size_t>(k.state)];
   executor made(unbound(), plan, nullptr);
-  const auto room = [&](std::size_t bytes) { return memory_for(*plan, made.planned_bytes(), bytes); };
-  const storage scratch = room(plan->scratch_bytes() + 64), from = room(type.bytes()), to = room(k.bytes);
+  const auto allocate = [&](std::size_t bytes) { return memory_for(*plan, made.planned_bytes(), bytes); };
+  const storage scratch = allocate(plan->scratch_bytes() + 64), from = allocate(type.bytes()), to = allocate(k.bytes);
   made.scratch_ = static_cast<std::byte*>(scratch.data());
   made.bind(state_buffer(*plan, k.state), from.data());
   made.bind(k.buffer, to.data());
@@ -296,7 +296,7 @@ void executor::unpack(const std::shared_ptr<const lamina::plan>& plan, std::size
         std::memcpy(elements + (origin[i] - 1) * sizeof(Number), is + i * sizeof(Number), sizeof(Number));
   };
   if (size_of(type.element) == 1) {
-    const storage origins = room(k.bytes * sizeof(std::uint32_t));
+    const storage origins = allocate(k.bytes * sizeof(std::uint32_t));
     const byte_moves moves{static_cast<std::uint8_t*>(from.data()), static_cast<std::uint8_t*>(to.data()), type.bytes(),
                            k.bytes, static_cast<std::uint32_t*>(origins.data())};
     find_origins(moves, run);
@@ -370,7 +370,7 @@ void executor::stopped(std::size_t stage) const {
 
 namespace {
 // Appends the first element that a counter counted: ": 7 of sample 3", ": 7 at [0, 3]".
-void say_first(text& t, const shape& of, bool samples, std::int64_t element, std::int64_t at) {
+void append_first(text& t, const shape& of, bool samples, std::int64_t element, std::int64_t at) {
   t << ": " << element;
   if (samples && of.rank == 1) t << " of sample " << at;
   else if (of.rank > 0) {
@@ -400,19 +400,21 @@ void executor::check() const {
   };
   const auto position_of = [&](const plan_check& c) { return c.first->begin + word_of(c, 2); };
   text t;
-  std::vector<std::string_view> told;
+  std::vector<std::string_view> reported;
   for (const auto& c : plan_->checks()) {
-    if (word_of(c, 0) == 0 || std::find(told.begin(), told.end(), place_of(c.message)) != told.end()) continue;
-    const plan_check* said = &c;  // steps of one operation may be out of element order
+    if (word_of(c, 0) == 0 || std::find(reported.begin(), reported.end(), place_of(c.message)) != reported.end())
+      continue;
+    const plan_check* earliest = &c;  // steps of one operation may be out of element order
     if (c.first)
       for (const auto& other : plan_->checks())
         if (other.first && other.message == c.message && word_of(other, 0) != 0 &&
-            position_of(other) < position_of(*said))
-          said = &other;
-    t << (told.empty() ? "" : "; also: ") << said->message;
-    if (said->first) say_first(t, said->first->of, said->first->samples, word_of(*said, 1), position_of(*said));
-    t << " (" << word_of(*said, 0) << " of them)";
-    told.push_back(place_of(c.message));
+            position_of(other) < position_of(*earliest))
+          earliest = &other;
+    t << (reported.empty() ? "" : "; also: ") << earliest->message;
+    if (earliest->first)
+      append_first(t, earliest->first->of, earliest->first->samples, word_of(*earliest, 1), position_of(*earliest));
+    t << " (" << word_of(*earliest, 0) << " in total)";
+    reported.push_back(place_of(c.message));
   }
   if (!t.empty()) detail::raise(error_kind::value, t);
 }
@@ -433,7 +435,7 @@ void executor::run_timed(view<std::int64_t> nanoseconds) {
   if (nanoseconds.size() != lines + 1) {
     text t;
     detail::raise(error_kind::value, t << "run_timed: a plan of " << lines << " lines takes " << lines + 1
-                                       << " numbers, and here are " << nanoseconds.size());
+                                       << " numbers; got " << nanoseconds.size());
   }
   refresh();
   run_with([&](std::size_t from, std::size_t to, const detail::stop_link* stop) {
@@ -525,24 +527,22 @@ std::size_t executor::own_bytes() const {
   return own_.bytes() + steps_.size() * sizeof(bound_step) + ranges_.size() * sizeof(range);
 }
 
-void executor::moved() {
-  detail::raise(error_kind::state, "executor: it was moved to another one, and has no plan any more");
-}
+void executor::moved() { detail::raise(error_kind::state, "executor: it was moved from and has no plan"); }
 
 void executor::no_such_buffer(std::size_t i) const {
   if (!plan_) moved();
   text t;
-  t << "a plan of " << input_at_.size() << " inputs and " << output_at_.size() << " outputs has none of number " << i;
+  t << "a plan of " << input_at_.size() << " inputs and " << output_at_.size() << " outputs has no index " << i;
   detail::raise(error_kind::value, t);
 }
 void executor::not_bound() const {
   text t;
-  auto look = [&](const std::vector<std::int32_t>& buffers, std::string_view what) {
+  auto check_bound = [&](const std::vector<std::int32_t>& buffers, std::string_view what) {
     for (std::size_t i = 0; i < buffers.size(); ++i)
       if (buffers[i] >= 0 && !ranges_[static_cast<std::size_t>(buffers[i])].address && t.empty())
         t << what << " " << i << " has no memory; bind it before the run";
   };
-  look(input_at_, "input"), look(output_at_, "output");
+  check_bound(input_at_, "input"), check_bound(output_at_, "output");
   detail::raise(error_kind::state, t);
 }
 

@@ -22,9 +22,9 @@ std::size_t plan_key::hash() const {
 
 plan_cache::plan_cache() {
   cache_limits limits = usual;
-  if (const char* said = std::getenv("LAMINA_PLAN_CACHE"); said && *said) {
+  if (const char* setting = std::getenv("LAMINA_PLAN_CACHE"); setting && *setting) {
     try {
-      limits.entries = cache_capacity(std::string_view(said));
+      limits.entries = cache_capacity(std::string_view(setting));
     } catch (const value_error& e) {
       text t;
       detail::raise(error_kind::value, t << "LAMINA_PLAN_CACHE: " << e.what());

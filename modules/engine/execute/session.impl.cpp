@@ -48,18 +48,18 @@ std::size_t hash_of(view<const shape> inputs) {
   return h;
 }
 // Messages of a plan's checks name its operations' places: programs that differ in those do not share a plan.
-std::uint64_t words_of_checks(const program& p) {
+std::uint64_t hash_of_check_places(const program& p) {
   std::uint64_t h = 0;
   for (const node& n : p.nodes()) {
     if (n.op && n.op->may_fail) h = h * 31 + std::hash<std::string>()(n.path);
-    for (const auto& sub : n.subprograms) h = h * 31 + words_of_checks(*sub);
+    for (const auto& sub : n.subprograms) h = h * 31 + hash_of_check_places(*sub);
   }
   return h;
 }
 // Key of a program in the plan cache.
 program_id structure_of(const program& p) {
   program_id id = p.id();
-  id.words[1] ^= words_of_checks(p);
+  id.words[1] ^= hash_of_check_places(p);
   return id;
 }
 }  // namespace
@@ -143,10 +143,10 @@ struct session::implementation {
     try {
       memory = arenas->take(needed, memory);
     } catch (const out_of_memory& e) { detail::no_memory_for(p, needed, e); }
-    lent = true;
+    borrowed = true;
   }
   void rest() noexcept {
-    if (std::exchange(lent, false)) arenas->give_back(memory);
+    if (std::exchange(borrowed, false)) arenas->give_back(memory);
   }
 
   // ---- segments ----
@@ -167,9 +167,9 @@ struct session::implementation {
     std::vector<session> sessions;  // one per segment; without a program if the segment computes nothing
     std::vector<between> slots;
     std::vector<host_operation> hosts;
-    std::vector<any_tensor> lent;    // memory of states that host operations read in this run
-    std::vector<shape> extents;      // input extents of one segment
-    std::vector<known_input> known;  // known inputs of one segment
+    std::vector<any_tensor> shared_states;  // memory of states that host operations read in this run
+    std::vector<shape> extents;             // input extents of one segment
+    std::vector<known_input> known;         // known inputs of one segment
   };
 
   struct request;
@@ -205,7 +205,7 @@ struct session::implementation {
   std::optional<program_id> structure{};
   std::uint64_t parameters = 0;  // identity of the shared store that executors have read
   std::shared_ptr<workspace> memory{};
-  bool lent = false;
+  bool borrowed = false;
   std::vector<entry> entries{};
   std::size_t last = nothing;  // index of the entry used last
   std::uint64_t uses = 0;
@@ -224,7 +224,7 @@ session::session(std::shared_ptr<const program> p, state_source states, std::sha
                  pass_options passes, shared_packs* packs, std::shared_ptr<arena_pool> arenas)
     : impl_(new implementation{std::move(p), states, std::move(where), std::move(passes), packs, std::move(arenas)}) {
   auto& r = *impl_;
-  if (!r.source) detail::raise(error_kind::value, "session: it is given no program");
+  if (!r.source) detail::raise(error_kind::value, "session: it has no program");
   if (!r.where) r.where = std::make_shared<context>(1, target_isa());
   if (why_in_segments(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
@@ -252,7 +252,7 @@ void session::on_mismatch(std::function<void(view<const shape>)> explain) { made
 
 session::implementation& session::made() const {
   if (!impl_) [[unlikely]]
-    detail::raise(error_kind::state, "session: it has no program; it was moved to another one, or made without one");
+    detail::raise(error_kind::state, "session: it has no program; it was moved from, or made without one");
   return *impl_;
 }
 
@@ -266,8 +266,8 @@ executor& session::at(view<const shape> inputs, view<const known_input> known) {
   }
   if (r.segments) [[unlikely]] {
     text t;
-    detail::raise(error_kind::unsupported, t << why_in_segments(*r.source)[0]
-                                             << "; such a program runs in segments, which one plan cannot hold");
+    detail::raise(error_kind::unsupported,
+                  t << why_in_segments(*r.source)[0] << "; the program runs in segments, which one plan cannot hold");
   }
   std::size_t i = r.last;
   if (i == implementation::nothing || !r.is_for(r.entries[i], inputs, known)) {
@@ -331,25 +331,25 @@ std::size_t session::bytes() const {
 
 namespace {
 // Allocates memory for a run; an out_of_memory error gets the plan's needs.
-template <class Ask> auto asked_for(const executor& e, const Ask& ask) {
+template <class Allocate> auto allocate_for(const executor& e, const Allocate& allocate) {
   try {
-    return ask();
+    return allocate();
   } catch (const out_of_memory& error) { detail::no_memory_for(e.plan(), e.planned_bytes(), error); }
 }
-// Copies the tensors of a value for which `is_lent` holds.
-template <class F> any_value with_copies(any_value v, const F& is_lent) {
+// Copies the tensors of a value for which `is_shared` holds.
+template <class F> any_value with_copies(any_value v, const F& is_shared) {
   switch (v.kind()) {
     case value_kind::tensor:
-      if (is_lent(v.as_tensor())) v = v.as_tensor().copy();
+      if (is_shared(v.as_tensor())) v = v.as_tensor().copy();
       return v;
     case value_kind::sequence: {
       const auto& all = v.elements();
-      if (std::none_of(all.begin(), all.end(), is_lent)) return v;
+      if (std::none_of(all.begin(), all.end(), is_shared)) return v;
       std::vector<any_tensor> copies;
-      for (const auto& t : all) copies.push_back(is_lent(t) ? t.copy() : t);
+      for (const auto& t : all) copies.push_back(is_shared(t) ? t.copy() : t);
       return any_value::sequence(std::move(copies));
     }
-    default: return v.has_value() ? any_value::optional(with_copies(v.held(), is_lent)) : v;
+    default: return v.has_value() ? any_value::optional(with_copies(v.held(), is_shared)) : v;
   }
 }
 // Reads and checks the number of rows that a segment computed.
@@ -358,7 +358,7 @@ std::int64_t counted(const counted_rows& c, const void* count, std::int64_t max)
   std::memcpy(&n, count, sizeof n);
   if (n < 0 || n > max) {
     text t;
-    detail::raise(error_kind::value, t << c.what << ": " << n << " rows are asked for, and there are " << max);
+    detail::raise(error_kind::value, t << c.what << ": " << n << " rows requested; there are " << max);
   }
   return n;
 }
@@ -439,12 +439,12 @@ void session::implementation::bind_slot(executor& e, std::size_t i, std::size_t 
   std::byte* to;
   if (outputs.empty() || kept) {
     if (!slot.own || slot.own.bytes() < type.bytes() || !slot.own.unique())
-      slot.own = asked_for(e, [&] {
+      slot.own = allocate_for(e, [&] {
         return storage(std::max(type.bytes(), slot.own.unique() ? slot.own.bytes() + slot.own.bytes() / 2 : 0));
       });
     to = static_cast<std::byte*>(slot.own.data());
     if (kept) slot.held = any_tensor(slot.own, type);
-  } else to = static_cast<std::byte*>(asked_for(e, [&] { return q.place(outputs[0], type); }));
+  } else to = static_cast<std::byte*>(allocate_for(e, [&] { return q.place(outputs[0], type); }));
   slot.data = to;
   slot.dims = type.dims;
   e.bind_output(i, to);
@@ -483,7 +483,7 @@ void session::implementation::run_segments(const request& q) {
         if (of.whole.slots[i].kept && !of.whole.slots[i].outputs.empty()) of.slots[i].own = storage();
       }
       for (auto& h : of.hosts) h.operands.clear(), h.results.clear();
-      of.lent.clear();
+      of.shared_states.clear();
     }
   } const end{cut};
   check_inputs(q);
@@ -495,8 +495,8 @@ void session::implementation::count(const counted_rows& c, const request& q) {
   auto& slot = segments->slots[c.slot];
   if (const shape& of_count = extents_of(c.count, q); of_count.size() != 1) {
     text t;
-    detail::raise(error_kind::value, t << c.what << ": the number of rows is given as "
-                                       << tensor_type{dtype::int64, of_count} << "; one number is expected");
+    detail::raise(error_kind::value, t << c.what << ": the number of rows is " << tensor_type{dtype::int64, of_count}
+                                       << "; expected one number");
   }
   slot.dims = extents_of(c.rows, q);
   slot.dims[0] = counted(c, data_of(c.count, q), slot.dims.at(0));
@@ -521,10 +521,10 @@ void session::implementation::check_inputs(const request& q) const {
     if (!n.results[0].is_tensor()) {
       if (q.values.empty())
         detail::raise(error_kind::type, t << "input `" << n.name << "` is " << n.results[0]
-                                          << ", and is given as memory of a tensor; run the program on values");
+                                          << "; got the memory of a tensor; run the program on values");
     } else if (!fits(n.results[0].dims, q.extents[i]))
       detail::raise(error_kind::shape,
-                    t << "input `" << n.name << "` is " << n.results[0].dims << " and is given " << q.extents[i]);
+                    t << "input `" << n.name << "` is " << n.results[0].dims << "; got " << q.extents[i]);
   }
 }
 
@@ -541,7 +541,7 @@ any_tensor session::implementation::state_of(const node& n) {
                   t << "state `" << n.name << "` is " << n.results[0] << " in the program and " << s->value().type()
                     << " in the parameter store");
   if (source->is_assigned(source->find_state(n.name))) return s->copy();
-  segments->lent.push_back(s->value());
+  segments->shared_states.push_back(s->value());
   return s->value();
 }
 
@@ -633,21 +633,20 @@ void session::implementation::give(std::size_t output, any_value v, const reques
     if (void* to = q.place(output, t.type()); t.bytes()) std::memcpy(to, t.data(), t.bytes());
     return;
   }
-  const auto is_lent = [&](const any_tensor& t) {
+  const auto is_shared = [&](const any_tensor& t) {
     const auto same_memory = [&](const any_tensor& other) { return t.memory() && other.memory().same(t.memory()); };
-    return std::any_of(segments->lent.begin(), segments->lent.end(), same_memory) ||
+    return std::any_of(segments->shared_states.begin(), segments->shared_states.end(), same_memory) ||
            std::any_of(q.values.begin(), q.values.end(), [&](const any_value& in) {
              return in.kind() == value_kind::tensor && same_memory(in.as_tensor());
            });
   };
-  (*q.taken)[output] = inner ? std::move(v) : with_copies(std::move(v), is_lent);
+  (*q.taken)[output] = inner ? std::move(v) : with_copies(std::move(v), is_shared);
 }
 
 void session::implementation::check_count(std::size_t count) const {
   if (count == source->inputs().size()) return;
   text t;
-  detail::raise(error_kind::value,
-                t << "the program has " << source->inputs().size() << " inputs and is given " << count);
+  detail::raise(error_kind::value, t << "the program has " << source->inputs().size() << " inputs; got " << count);
 }
 
 void session::run(view<const shape> extents, view<const void* const> inputs, const output_place& place,
@@ -657,17 +656,17 @@ void session::run(view<const shape> extents, view<const void* const> inputs, con
   r.check_count(extents.size());
   if (r.segments) [[unlikely]] {
     if (r.gives_values())
-      detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
+      detail::raise(error_kind::type, "the program returns values that are not tensors; run it on values");
     if (r.has_strings())
       detail::raise(error_kind::type,
-                    "the program takes or gives strings, which no memory of the caller holds; run it on tensors");
+                    "the program takes or returns strings, which caller memory cannot hold; run it on tensors");
     return r.run_segments({extents, inputs, place, times});
   }
   const auto with = r.choose(*this, 0, extents, {}, times);
   executor& e = with.run;
   for (std::size_t i = 0; i < inputs.size(); ++i) e.bind_input(i, inputs[i]);
   const auto& types = e.plan().output_types();
-  for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, asked_for(e, [&] { return place(i, types[i]); }));
+  for (std::size_t i = 0; i < types.size(); ++i) e.bind_output(i, allocate_for(e, [&] { return place(i, types[i]); }));
   with();
 }
 
@@ -677,7 +676,7 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
   r.check_count(inputs.size());
   if (r.segments && r.segments->whole.host_steps) {  // their results have their own memory
     if (r.gives_values())
-      detail::raise(error_kind::type, "the program gives values that are no tensors; run it on values");
+      detail::raise(error_kind::type, "the program returns values that are not tensors; run it on values");
     const std::vector<any_value> values(inputs.begin(), inputs.end());
     std::vector<any_value> made;
     for (auto& t : results) made.emplace_back(std::move(t));
@@ -694,7 +693,7 @@ void session::run(view<const any_tensor> inputs, std::vector<any_tensor>& result
     if (inputs[i].element() != n.results[0].element) {
       text t;
       detail::raise(error_kind::type,
-                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << inputs[i].type());
+                    t << "input `" << n.name << "` is " << n.results[0] << "; got " << inputs[i].type());
     }
     r.given.push_back(inputs[i].shape());
     r.data.push_back(inputs[i].data());
@@ -727,7 +726,7 @@ void session::implementation::check_input(std::size_t i, const any_value& v) con
   if (v.kind() == value_kind::tensor && n.results[0].is_tensor()) {
     if (v.as_tensor().element() != n.results[0].element)
       detail::raise(error_kind::type,
-                    t << "input `" << n.name << "` is " << n.results[0] << " and is given " << v.as_tensor().type());
+                    t << "input `" << n.name << "` is " << n.results[0] << "; got " << v.as_tensor().type());
   } else if (const text why = mismatch_of(v, n.results[0]); !why.empty())
     detail::raise(error_kind::type, t << "input `" << n.name << "` " << why);
 }
@@ -852,27 +851,29 @@ std::vector<std::shared_ptr<const plan>> session::fresh_plans(view<const shape> 
 std::string session::explain(view<const shape> inputs) const {
   const auto all = plans(inputs);
   if (!in_segments()) return all[0]->explain();
-  std::string words;
+  std::string description;
   std::size_t made = 0, number = 0;
   for (const auto& segment : impl_->segments->whole.segments) {
     text t;
     t << (number ? "\n" : "") << "segment " << number + 1 << " of " << impl_->segments->whole.segments.size()
-      << (number ? ", for as many rows as there can be" : "") << "\n";
+      << (number ? ", for the maximum number of rows" : "") << "\n";
     ++number;
-    words += t.string();
+    description += t.string();
     if (made == all.size() && segment.body)
-      return words + (segment.known.empty()
-                          ? "is planned, as what follows, once the host has run\n"
-                          : "is planned, as what follows, once the elements are computed that decide its shapes\n");
-    if (segment.body) words += all[made++]->explain();
+      return description +
+             (segment.known.empty()
+                  ? "this and later segments are planned after the host step\n"
+                  : "this and later segments are planned when the elements that decide their shapes are known\n");
+    if (segment.body) description += all[made++]->explain();
     for (const auto& end : segment.ends)
-      if (const auto* rows = std::get_if<counted_rows>(&end)) words += "then counts: " + rows->what + "\n";
+      if (const auto* rows = std::get_if<counted_rows>(&end)) description += "then counts: " + rows->what + "\n";
       else {
         const node& n = impl_->segments->whole.whole->at(std::get_if<host_step>(&end)->node);
-        words += "then runs on the host: " + (n.path.empty() ? "" : n.path + ": ") + std::string(n.op->name) + "\n";
+        description +=
+            "then runs on the host: " + (n.path.empty() ? "" : n.path + ": ") + std::string(n.op->name) + "\n";
       }
   }
-  return words;
+  return description;
 }
 
 }  // namespace lamina::ir

@@ -48,7 +48,7 @@ class evaluation_site {
   /// cached.
   bool run_known(const evaluation& e, context& where, void* (*memory)(void* to, const shape& extents), void* to);
   /// Passes `use` an executor bound to the operands; `use` binds the results and runs it.
-  void lend(const evaluation& e, context& where, void (*use)(void* to, executor& run), void* to);
+  void with_executor(const evaluation& e, context& where, void (*use)(void* to, executor& run), void* to);
 
  private:
   // Checks out an executor exclusively, bound to the operands, until `rest`; null if `known` and none is cached.
@@ -65,7 +65,7 @@ class evaluation_site {
   place places_[places];
   std::size_t max_;
   std::mutex mutex_;
-  std::vector<std::unique_ptr<prepared>> resting_;
+  std::vector<std::unique_ptr<prepared>> idle_;
 };
 
 template <class... E> void lower_all(program& p, lowering& l, const void* expressions) {
@@ -137,7 +137,7 @@ template <std::size_t Count> struct evaluate_check {
   static consteval text message() {
     text t;
     if (Count > max_results)
-      t << "evaluate: " << Count << " expressions are given, and at most " << max_results << " are computed together";
+      t << "evaluate: " << Count << " expressions; at most " << max_results << " are computed together";
     return t;
   }
 };
@@ -220,7 +220,7 @@ namespace detail {
 // call.
 template <class T, class X, class E>
 void compute_into(tensor<T, X>& out, std::int64_t first, long others, const E& e, context& where) {
-  void* const to[] = {out.writable_beside(others).data() + first};
+  void* const to[] = {out.writable_ignoring(others).data() + first};
   run_expressions(where, to, true, as_operand(e));
 }
 // Calls f with an expression and the number of handles of `memory` that end with it: those of a temporary.
@@ -257,10 +257,10 @@ requires(X::rank > 0 && std::same_as<typename bare<E>::element_type, T>)
 void assign_row(tensor<T, X>& x, std::int64_t i, E&& row, context& where = default_context()) {
   if (i < -x.extent(0) || i >= x.extent(0)) detail::index_out_of_range(x.shape(), {&i, 1});
   if (i < 0) i += x.extent(0);
-  const shape wanted = without_first(x.shape());
-  if (row.shape() != wanted) detail::result_mismatch("assign_row: the operand", row.shape(), "a row", wanted);
+  const shape expected = without_first(x.shape());
+  if (row.shape() != expected) detail::result_mismatch("assign_row: the operand", row.shape(), "a row", expected);
   detail::with_handles(x.memory(), std::forward<E>(row), [&](const auto& now, long others) {
-    detail::compute_into(x, i * wanted.size(), others, now, where);
+    detail::compute_into(x, i * expected.size(), others, now, where);
   });
 }
 export template <Element T, class X, class Number> requires(X::rank > 0 && std::is_arithmetic_v<Number>)
@@ -284,7 +284,7 @@ template <class Op, class X, class Y> struct step_check {
     if constexpr (accepted<lamina::diagnostic<applying<Op, X&, Y>>()>) {
       using made = decltype(apply<Op>({}, std::declval<X&>(), std::declval<Y>()));
       if (!fits(X::pattern, made::pattern))
-        t << Op::name << ": the result is " << made::pattern << ", which is not in place of " << X::pattern;
+        t << Op::name << ": the result is " << made::pattern << ", which cannot replace " << X::pattern;
     }
     return t;
   }
@@ -339,8 +339,8 @@ template <fixed_string Name, class Tensor> inline constexpr bool only_tensors<va
     only_tensors<Tensor>;
 template <class Op, class A, class... X> inline constexpr bool only_tensors<expression<Op, A, X...>> =
     A::fixed && (only_tensors<X> && ...);
-template <fixed_string Name, class E, class Said>
-inline constexpr bool only_tensors<gradient_expression<Name, E, Said>> = only_tensors<E>;
+template <fixed_string Name, class E, class Declared>
+inline constexpr bool only_tensors<gradient_expression<Name, E, Declared>> = only_tensors<E>;
 
 /// Whether a function can be traced: its result can contain nothing but its operands.
 template <class F, class... X>
@@ -364,7 +364,8 @@ template <class F, class... X> class traces {
  public:
   // Runs the traced expression of operands x into `out` without calling the function; returns false if impossible.
   template <class Out, class... Y> bool run(const F& f, context& where, Out& out, const Y&... x) {
-    if (foreign_.load(std::memory_order_relaxed) || !out.memory().unique() || (out.memory().same(x.memory()) || ...))
+    if (uses_other_tensors_.load(std::memory_order_relaxed) || !out.memory().unique() ||
+        (out.memory().same(x.memory()) || ...))
       return false;
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     // The words include the result's extents, so that a plan for others is not found.
@@ -380,7 +381,7 @@ template <class F, class... X> class traces {
   }
   // Same, into a new tensor.
   template <class R, class... Y> std::optional<R> make(const F& f, context& where, const Y&... x) {
-    if (foreign_.load(std::memory_order_relaxed)) return {};
+    if (uses_other_tensors_.load(std::memory_order_relaxed)) return {};
     const leaf at[] = {{x.data().data(), &x.shape(), false}...};
     std::int64_t words[(... + Y::rank) + 1];
     std::size_t n = 0;
@@ -427,7 +428,7 @@ template <class F, class... X> class traces {
     using E = std::remove_const_t<decltype(made)>;
     operand_finder finder{copied};
     visit_leaves(made, finder);
-    if (!finder.all) foreign_.store(true, std::memory_order_relaxed);
+    if (!finder.all) uses_other_tensors_.store(true, std::memory_order_relaxed);
     void* const to[] = {finder.all ? place(made.shape()) : nullptr};
     if (!to[0]) return false;
     const std::tuple<const E&> all(made);
@@ -436,7 +437,7 @@ template <class F, class... X> class traces {
   }
 
   evaluation_site site_;
-  std::atomic<bool> foreign_{false};  // the function uses tensors other than its operands
+  std::atomic<bool> uses_other_tensors_{false};  // the function uses tensors other than its operands
 };
 
 /// How a formula is called: with its function's arguments, or with a tensor for the result appended.
@@ -463,7 +464,7 @@ template <class F, class... X> struct formula_call {
       if (!is_tensor<std::remove_cvref_t<last>>)
         t << "formula: the last argument takes the result, so it must be a tensor";
       else if (!std::is_lvalue_reference_v<last> || std::is_const_v<std::remove_reference_t<last>>)
-        t << "formula: the last argument takes the result, so it must be a tensor that stays and can be written";
+        t << "formula: the last argument takes the result, so it must be a tensor lvalue that is not const";
     } else if (!operands) t << "formula: the arguments are operands, numbers, and a tensor for the result";
     else if (!gives)
       t << "formula: its function cannot be called with these operands, nor with all but the last of them";

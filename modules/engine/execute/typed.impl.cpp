@@ -33,14 +33,14 @@ class thread_number {
   thread_number() {
     std::lock_guard lock(mutex());
     auto& all = used();
-    while (mine_ < all.size() && all[mine_]) ++mine_;
-    if (mine_ == all.size()) all.push_back(true);
-    else all[mine_] = true;
+    while (number_ < all.size() && all[number_]) ++number_;
+    if (number_ == all.size()) all.push_back(true);
+    else all[number_] = true;
   }
   ~thread_number() {
     known_ = none - 1;
     std::lock_guard lock(mutex());
-    used()[mine_] = false;
+    used()[number_] = false;
   }
   static inline std::size_t get() {
     if (known_ == none) [[unlikely]]
@@ -59,11 +59,11 @@ class thread_number {
   }
   [[gnu::noinline]] static std::size_t made() {
     thread_local const thread_number number;
-    return number.mine_;
+    return number.number_;
   }
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
   static inline thread_local constinit std::size_t known_ = none;
-  std::size_t mine_ = 0;
+  std::size_t number_ = 0;
 };
 }  // namespace
 
@@ -150,10 +150,10 @@ struct evaluation_site::prepared {
       if (aside[o]) std::memcpy(results[o], aside[o].data(), aside[o].bytes());
   }
   /// Calls `run` with a matching executor; false if `known` and none is cached.
-  template <class F> [[gnu::always_inline]] static inline bool lend(evaluation_site& site, const evaluation& e,
-                                                                    context& where, bool known, F run);
-  template <class F> [[gnu::noinline]] static bool lend_another(evaluation_site& site, const evaluation& e,
-                                                                context& where, bool known, F run) {
+  template <class F> [[gnu::always_inline]] static inline bool with_executor(evaluation_site& site, const evaluation& e,
+                                                                             context& where, bool known, F run);
+  template <class F> [[gnu::noinline]] static bool with_other_executor(evaluation_site& site, const evaluation& e,
+                                                                       context& where, bool known, F run) {
     auto p = site.take(e, where, known);
     if (!p) return false;
     run(*p);
@@ -169,15 +169,15 @@ evaluation_site::~evaluation_site() {
 
 std::unique_ptr<evaluation_site::prepared> evaluation_site::find(const evaluation& e) {
   if (const auto thread = thread_number::get(); thread < places) {
-    place& mine = places_[thread];
-    if (mine.ready && !mine.busy && mine.ready->serves(e))
-      return std::unique_ptr<prepared>(std::exchange(mine.ready, nullptr));
+    place& own = places_[thread];
+    if (own.ready && !own.busy && own.ready->serves(e))
+      return std::unique_ptr<prepared>(std::exchange(own.ready, nullptr));
   }
   std::lock_guard lock(mutex_);
-  for (std::size_t i = resting_.size(); i-- > 0;)
-    if (resting_[i]->serves(e)) {
-      auto p = std::move(resting_[i]);
-      resting_.erase(resting_.begin() + static_cast<std::ptrdiff_t>(i));
+  for (std::size_t i = idle_.size(); i-- > 0;)
+    if (idle_[i]->serves(e)) {
+      auto p = std::move(idle_[i]);
+      idle_.erase(idle_.begin() + static_cast<std::ptrdiff_t>(i));
       return p;
     }
   return nullptr;
@@ -230,45 +230,45 @@ void evaluation_site::rest(std::unique_ptr<prepared> p) {
     if (!p) return;
   }
   std::lock_guard lock(mutex_);
-  resting_.push_back(std::move(p));
+  idle_.push_back(std::move(p));
   std::size_t bytes = 0, kept = 0;
-  while (kept < resting_.size() && kept < max_ &&
-         (bytes += resting_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= max_bytes)
+  while (kept < idle_.size() && kept < max_ &&
+         (bytes += idle_.end()[-1 - static_cast<std::ptrdiff_t>(kept)]->run.bytes()) <= max_bytes)
     ++kept;
-  resting_.erase(resting_.begin(), resting_.end() - static_cast<std::ptrdiff_t>(kept));
+  idle_.erase(idle_.begin(), idle_.end() - static_cast<std::ptrdiff_t>(kept));
 }
 
 // Runs the thread's last executor in its slot, if it matches.
-template <class F>
-bool evaluation_site::prepared::lend(evaluation_site& site, const evaluation& e, context& where, bool known, F run) {
+template <class F> bool evaluation_site::prepared::with_executor(evaluation_site& site, const evaluation& e,
+                                                                 context& where, bool known, F run) {
   if (const auto thread = thread_number::get(); thread < places) {
-    place& mine = site.places_[thread];
-    if (mine.ready && !mine.busy && mine.ready->serves(e)) [[likely]] {
+    place& own = site.places_[thread];
+    if (own.ready && !own.busy && own.ready->serves(e)) [[likely]] {
       struct leave {
         bool& busy;
         ~leave() { busy = false; }
-      } when_done{mine.busy = true};
-      run(*mine.ready);
+      } when_done{own.busy = true};
+      run(*own.ready);
       return true;
     }
   }
-  return lend_another(site, e, where, known, run);
+  return with_other_executor(site, e, where, known, run);
 }
 
 bool evaluation_site::run(const evaluation& e, context& where, view<void* const> results, bool known) {
-  return prepared::lend(*this, e, where, known,
-                        [&](prepared& p) __attribute__((always_inline)) { p.run_into(e, results); });
+  return prepared::with_executor(*this, e, where, known,
+                                 [&](prepared& p) __attribute__((always_inline)) { p.run_into(e, results); });
 }
 
 bool evaluation_site::run_known(const evaluation& e, context& where, void* (*memory)(void*, const shape&), void* to) {
-  return prepared::lend(*this, e, where, true, [&](prepared& p) {
+  return prepared::with_executor(*this, e, where, true, [&](prepared& p) {
     void* const results[] = {memory(to, p.run.plan().output_types()[0].dims)};
     p.run_into(e, results);
   });
 }
 
-void evaluation_site::lend(const evaluation& e, context& where, void (*use)(void*, executor&), void* to) {
-  prepared::lend(*this, e, where, false, [&](prepared& p) {
+void evaluation_site::with_executor(const evaluation& e, context& where, void (*use)(void*, executor&), void* to) {
+  prepared::with_executor(*this, e, where, false, [&](prepared& p) {
     p.last.clear();
     p.bind_inputs(e);
     use(to, p.run);
@@ -297,11 +297,11 @@ void eval_plan::run() {
       p.output("result", one.lower(one.kept.get(), l));
   };
   const auto into_results = [](void* to, executor& run) {
-    auto& mine = *static_cast<eval_plan*>(to);
-    mine.counters_ = run.plan().counters();
-    mine.cost_ = run.plan().cost();
-    for (std::size_t i = 0; i < mine.entries_.size(); ++i) {
-      const auto& one = mine.entries_[i];
+    auto& own = *static_cast<eval_plan*>(to);
+    own.counters_ = run.plan().counters();
+    own.cost_ = run.plan().cost();
+    for (std::size_t i = 0; i < own.entries_.size(); ++i) {
+      const auto& one = own.entries_[i];
       try {
         run.bind_output(i, one.result(one.kept.get()));
       } catch (const out_of_memory& lack) { detail::no_memory_for(run.plan(), run.planned_bytes(), lack); }
@@ -309,7 +309,7 @@ void eval_plan::run() {
     run.run();
   };
   try {
-    where_->slot<plans>().site.lend(
+    where_->slot<plans>().site.with_executor(
         {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &entries_, .merge = true}, *where_,
         into_results, this);
   } catch (...) {

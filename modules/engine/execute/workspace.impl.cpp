@@ -57,7 +57,7 @@ arena_pool::~arena_pool() = default;
 std::shared_ptr<workspace> arena_pool::take(std::size_t bytes, const std::shared_ptr<workspace>& before) {
   if (limit_ && bytes > limit_) {
     text t;
-    t << "out of memory: a run works in " << bytes << " bytes, and the limit of its arena pool is " << limit_;
+    t << "out of memory: a run needs " << bytes << " bytes; the limit of its arena pool is " << limit_;
     throw out_of_memory(t.string(), bytes, static_cast<std::int64_t>(lent()), static_cast<std::int64_t>(limit_));
   }
   std::unique_lock lock(impl_->mutex);

@@ -61,7 +61,7 @@ template <class X> struct data_check {
   static consteval text message() {
     text t;
     auto lacks = [&](std::string_view what) {
-      t << "the data type " << type_name<X>() << " is no operand yet: it needs " << what;
+      t << "the data type " << type_name<X>() << " is not an operand: it needs " << what;
     };
     if constexpr (!UserData<X>) return t;
     else if constexpr (!detail::HasElementType<X>)
@@ -164,26 +164,26 @@ class data_seen {
 
 template <class X> inline constexpr bool is_data_leaf = false;
 template <class X> inline constexpr bool is_data_leaf<data_leaf<X>> = true;
-template <class Y> struct data_fault {
+template <class Y> struct data_mismatch {
   using type = void;
 };
-template <class X> struct data_fault<data_leaf<X>> {
+template <class X> struct data_mismatch<data_leaf<X>> {
   using type = X;
 };
 
 namespace detail {
 /// Message about what the first invalid user data type among the operands lacks; empty if none.
-template <class... Y> consteval text operand_fault() {
+template <class... Y> consteval text operand_problem() {
   text t;
-  auto look = [&]<class X>(std::type_identity<X>) {
+  auto check_one = [&]<class X>(std::type_identity<X>) {
     if constexpr (!std::is_void_v<X>)
       if (t.empty()) t = data_check<X>::message();
   };
-  (look(std::type_identity<typename data_fault<Y>::type>{}), ...);
+  (check_one(std::type_identity<typename data_mismatch<Y>::type>{}), ...);
   return t;
 }
 template <class... Y> inline constexpr bool operands_whole =
-    ((std::is_void_v<typename data_fault<Y>::type> || no_error<data_check<typename data_fault<Y>::type>>) && ...);
+    ((std::is_void_v<typename data_mismatch<Y>::type> || no_error<data_check<typename data_mismatch<Y>::type>>) && ...);
 
 template <class E> struct kept_as {
   using type = E;

@@ -54,8 +54,8 @@ template <class E, class F> void visit_variables(const E& e, F&& f) {
     f(variable_name(e), tensor_type{dtype_of<typename E::element_type>, e.shape()});
 }
 /// Extents of a variable inside these `dynamic` expressions. Errors: value_error if there is none; shape_error,
-/// type_error if it is not of type `wanted`.
-shape extents_behind(std::vector<const dynamic_node*> nodes, std::string_view name, const tensor_type& wanted);
+/// type_error if it is not of type `expected`.
+shape extents_of_variable(std::vector<const dynamic_node*> nodes, std::string_view name, const tensor_type& expected);
 }  // namespace detail
 
 namespace detail {
@@ -64,7 +64,7 @@ template <class T, int Rank, class E> struct dynamic_check {
     text t;
     if constexpr (std::same_as<typename E::evaluation_mode, lazy>)
       if (!std::same_as<typename E::element_type, T> || pattern_of<E>.rank != Rank)
-        t << "dynamic: it holds " << dtype_of<T> << " of rank " << Rank << ", and is given "
+        t << "dynamic: it holds " << dtype_of<T> << " of rank " << Rank << "; got "
           << tensor_type{dtype_of<typename E::element_type>, pattern_of<E>};
     return t;
   }
@@ -136,7 +136,7 @@ export template <Element T, int Rank> class dynamic {
     std::uint64_t hash;
   };
   const detail::dynamic_node& held() const {
-    if (!node_) detail::raise(error_kind::state, "dynamic: this one is empty");
+    if (!node_) detail::raise(error_kind::state, "dynamic: it is empty");
     return *node_;
   }
   detail::dynamic_pointer node_;

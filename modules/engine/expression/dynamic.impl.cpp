@@ -98,8 +98,8 @@ std::size_t address_numbers::number_among_many(const void* address) {
 
 namespace {
 // Quadruples the capacity.
-template <class T> T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& room) {
-  auto more = std::make_unique<T[]>(room *= 4);
+template <class T> T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::size_t& capacity) {
+  auto more = std::make_unique<T[]>(capacity *= 4);
   std::copy(taken.begin(), taken.end(), more.get());
   to = std::move(more);
   return to.get();
@@ -108,12 +108,12 @@ template <class T> T* grown(view<const T> taken, std::unique_ptr<T[]>& to, std::
 
 evaluation_key::~evaluation_key() {}
 void evaluation_key::operator()(const leaf& x, std::string_view, const tensor_type& type) {
-  if (leaf_count_ == leaf_room_) leaves_ = grown(leaves(), many_leaves_, leaf_room_);
+  if (leaf_count_ == leaf_capacity_) leaves_ = grown(leaves(), many_leaves_, leaf_capacity_);
   std::construct_at(&leaves_[leaf_count_++], x);
   for (int d = 0; d < type.dims.rank; ++d)
     if (!type.dims[d].is_number()) attribute(x.extents->at(d));
 }
-void evaluation_key::more_words() { words_ = grown(words(), many_words_, word_room_); }
+void evaluation_key::more_words() { words_ = grown(words(), many_words_, word_capacity_); }
 
 bool evaluation_key::first(const void* part) {
   const auto before = parts_.count(), number = parts_.number(part);
@@ -133,8 +133,8 @@ void evaluation_key::enter(const dynamic_node* node) {
 
 }  // namespace detail
 
-shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::string_view name,
-                             const tensor_type& wanted) {
+shape detail::extents_of_variable(std::vector<const dynamic_node*> waiting, std::string_view name,
+                                  const tensor_type& expected) {
   struct search {
     std::string_view name;
     std::vector<const dynamic_node*>& waiting;
@@ -146,20 +146,20 @@ shape detail::extents_behind(std::vector<const dynamic_node*> waiting, std::stri
     waiting.pop_back();
     if (!top || !seen.insert(top).second) continue;
     top->each_variable(
-        [](void* to, std::string_view met, const tensor_type& now) {
+        [](void* to, std::string_view candidate, const tensor_type& now) {
           auto& s = *static_cast<search*>(to);
-          if (met == s.name && !s.found) s.found = now;
+          if (candidate == s.name && !s.found) s.found = now;
         },
         &at);
     top->each([](void* to, const dynamic_node* inner) { static_cast<search*>(to)->waiting.push_back(inner); }, &at);
   }
   if (!at.found) no_variable(name);
   const tensor_type& found = *at.found;
-  if (found.element != wanted.element || !fits(wanted.dims, found.dims)) {
+  if (found.element != expected.element || !fits(expected.dims, found.dims)) {
     text t;
-    t << "gradient: the variable `" << name << "` is " << found << " and is taken for " << wanted
-      << "; say its type, as in gradient<\"" << name << "\", vector<float>>(loss)";
-    raise(found.element == wanted.element ? error_kind::shape : error_kind::type, t);
+    t << "gradient: the variable `" << name << "` is " << found << "; expected " << expected
+      << "; name its type, as in gradient<\"" << name << "\", vector<float>>(loss)";
+    raise(found.element == expected.element ? error_kind::shape : error_kind::type, t);
   }
   return found.dims;
 }

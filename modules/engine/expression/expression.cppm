@@ -46,11 +46,11 @@ export template <fixed_string Name, Element T, class E> auto var(const tensor<T,
 template <fixed_string Name, class E> struct var_check {
   static consteval text message() {
     text t;
-    t << "the variable `" << Name.view() << "` is given ";
+    t << "the variable `" << Name.view() << "` got ";
     if constexpr (UserData<E>)
-      t << "the data type `" << type_name<E>() << "`, and names a tensor: take var<...>(evaluate(x))";
-    else if constexpr (Symbolic<E>) t << "an expression, and names a tensor: take var<...>(evaluate(x))";
-    else t << "`" << type_name<E>() << "`, and names a tensor";
+      t << "the data type `" << type_name<E>() << "`; expected a tensor: use var<...>(evaluate(x))";
+    else if constexpr (Symbolic<E>) t << "an expression; expected a tensor: use var<...>(evaluate(x))";
+    else t << "`" << type_name<E>() << "`; expected a tensor";
     return t;
   }
 };
@@ -157,11 +157,11 @@ export template <dtype D> using element_of = typename element_of_impl<D>::type;
 namespace detail {
 template <class... X> consteval dtype number_type() {
   dtype first = dtype::boolean;
-  auto look = [&]<class Y>(std::type_identity<Y>) {
+  auto check_one = [&]<class Y>(std::type_identity<Y>) {
     if constexpr (Symbolic<Y> && HasElementType<Y>)
       if (first == dtype::boolean) first = dtype_of<typename Y::element_type>;
   };
-  (look(std::type_identity<X>{}), ...);
+  (check_one(std::type_identity<X>{}), ...);
   return first;
 }
 /// Type of an operand in an expression: a tensor-like one stays, a number gets the element type of the tensors beside
@@ -185,7 +185,7 @@ template <class Op, class Attributes, class... X> consteval inference infer_stat
   return r;
 }
 /// Inference with unknown attributes: considers only element types and the first two extents.
-template <class Op, class... X> consteval inference infer_loose() {
+template <class Op, class... X> consteval inference infer_any_attributes() {
   tensor_type in[] = {type_of<X>()...};
   for (auto& t : in)
     for (int i = 2; i < t.dims.rank; ++i) t.dims[i] = dyn;
@@ -200,7 +200,7 @@ template <class Op, class... X> consteval inference infer_loose() {
 /// Checks that a result matches the expression's type, which was inferred without the operands' extents.
 constexpr void check_held(const tensor_type& promised, inference& r) {
   const tensor_type& found = r.results[0];
-  if (!found.dims.is_static()) r.why << "not all dimensions of " << found.dims << " are those of an operand";
+  if (!found.dims.is_static()) r.why << "result " << found.dims << " has a dimension that no operand has";
   else if (found.element != promised.element || !fits(promised.dims, found.dims))
     r.why << "its `infer` gives " << found << " for these operands, and " << promised << " for their types";
 }
@@ -240,40 +240,39 @@ template <class Op> consteval bool takes_so_many(std::size_t given) {
 }
 template <class Op> consteval text wrong_number(std::size_t given) {
   text t;
-  t << Op::name << ": takes " << Op::operands << (Op::operands == 1 ? " operand" : " operands") << ", and is given "
-    << given;
+  t << Op::name << ": takes " << Op::operands << (Op::operands == 1 ? " operand" : " operands") << "; got " << given;
   return t;
 }
-template <class Op> consteval text no_loose_rule() {
+template <class Op> consteval text no_static_shape() {
   text t;
   t << Op::name
-    << ": attributes that are known at run time are those of values of a program; on typed operands they stand in the "
+    << ": run-time attributes need values of a program; with typed operands they belong in the "
        "type, "
-    << "as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape static_shape(view<const "
-       "tensor_type>)` what extents are then known";
+    << "as in apply_fixed<op, attributes>(x), or the operation defines `static constexpr shape static_shape(view<const "
+       "tensor_type>)` for the known extents";
   return t;
 }
 template <class Op, class... X> struct static_check {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
-    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else if constexpr (!operands_whole<X...>) return operand_problem<X...>();
     else if constexpr (requires { Op::static_shape(view<const tensor_type>()); })
-      return diagnostic<Op, X...>(infer_loose<Op, X...>());
-    else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_loose_rule<Op>();
+      return diagnostic<Op, X...>(infer_any_attributes<Op, X...>());
+    else if constexpr (!std::same_as<typename Op::attributes, no_attributes>) return no_static_shape<Op>();
     else return diagnostic<Op, X...>(infer_static<Op, typename Op::attributes, X...>({}));
   }
 };
 template <class Op, auto A, class... X> struct static_check_fixed {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
-    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else if constexpr (!operands_whole<X...>) return operand_problem<X...>();
     else return diagnostic<Op, X...>(infer_static<Op, typename Op::attributes, X...>(A));
   }
 };
 template <class Op, class Rank, class... X> struct static_check_of_rank {
   static consteval text message() {
     if constexpr (!takes_so_many<Op>(sizeof...(X))) return wrong_number<Op>(sizeof...(X));
-    else if constexpr (!operands_whole<X...>) return operand_fault<X...>();
+    else if constexpr (!operands_whole<X...>) return operand_problem<X...>();
     else return diagnostic<Op, X...>(infer_of_rank<Op, Rank, X...>());
   }
 };
@@ -292,7 +291,7 @@ export template <class Op, class Attributes, class... X> struct expression {
       return detail::infer_static<Op, typename Op::attributes, X...>(Attributes::value).results[0];
     else if constexpr (requires { typename Attributes::rank; })
       return detail::infer_of_rank<Op, typename Attributes::rank, X...>().results[0];
-    else return detail::infer_loose<Op, X...>().results[0];
+    else return detail::infer_any_attributes<Op, X...>().results[0];
   }();
   using element_type = element_of<type.element>;
   static constexpr lamina::shape pattern = type.dims;
@@ -314,11 +313,11 @@ concept HasTypedCase = requires(const E& e) { typed_case<E>::rewrite(e); };
 template <class E> struct typed_case_check {
   static consteval text message() {
     using made = std::remove_cvref_t<decltype(typed_case<E>::rewrite(std::declval<const E&>()))>;
-    constexpr tensor_type wanted{dtype_of<typename E::element_type>, E::pattern},
+    constexpr tensor_type expected{dtype_of<typename E::element_type>, E::pattern},
         given{dtype_of<typename made::element_type>, made::pattern};
     text t;
-    if (wanted.element != given.element || !fits(wanted.dims, given.dims))
-      t << E::operation::name << ": a special case gives " << given << " for an expression that is " << wanted;
+    if (expected.element != given.element || !fits(expected.dims, given.dims))
+      t << E::operation::name << ": a special case gives " << given << " for an expression that is " << expected;
     return t;
   }
 };
@@ -360,14 +359,14 @@ struct lazy {
   template <class... X> static const lamina::shape* common_shape(const X&... x) {
     const lamina::shape* found = nullptr;
     bool same = true;
-    auto look = [&]<class Y>(const Y& y) {
+    auto compare_shape = [&]<class Y>(const Y& y) {
       if constexpr (!is_number<Y>) {
         const lamina::shape& s = y.shape();
         if (!found) found = &s;
         else same = same && *found == s;
       }
     };
-    (look(x), ...);
+    (compare_shape(x), ...);
     return same ? found : nullptr;
   }
   template <dtype D, class X> static decltype(auto) lift(X&& x) {

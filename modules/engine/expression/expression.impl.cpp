@@ -93,7 +93,7 @@ value lowering::variable(std::string_view name, std::size_t first, const value& 
       t << "variable `" << name << "` names two tensors, ";
       if (a.element == b.element) t << a.dims << " and " << b.dims;
       else t << a << " and " << b;
-      detail::raise(error_kind::value, t << "; give each a name of its own");
+      detail::raise(error_kind::value, t << "; give each its own name");
     }
     found = aliases_[i];
   }

@@ -87,7 +87,7 @@ class evaluation_key {
 
   void operator()(const leaf& x, std::string_view, const tensor_type& type);
   void attribute(std::int64_t word) {
-    if (word_count_ == word_room_) more_words();
+    if (word_count_ == word_capacity_) more_words();
     words_[word_count_++] = word;
   }
   /// Adds an address that identifies a type; its object lives as long as the process.
@@ -109,7 +109,8 @@ class evaluation_key {
   std::int64_t few_words_[256];
   leaf* leaves_ = few_leaves_;
   std::int64_t* words_ = few_words_;
-  std::size_t leaf_count_ = 0, leaf_room_ = std::size(few_leaves_), word_count_ = 0, word_room_ = std::size(few_words_);
+  std::size_t leaf_count_ = 0, leaf_capacity_ = std::size(few_leaves_), word_count_ = 0,
+              word_capacity_ = std::size(few_words_);
   std::unique_ptr<leaf[]> many_leaves_;
   std::unique_ptr<std::int64_t[]> many_words_;
   address_numbers parts_;

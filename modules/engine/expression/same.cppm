@@ -24,8 +24,8 @@ template <class T> bool same_number(const T& a, const T& b) { return a == b || (
 template <class E> bool same_here(const E& a, const E& b, node_pairs& later) {
   if constexpr (requires { typename E::operation; }) {
     using attributes = typename E::operation::attributes;
-    const attributes &mine = a.attributes.value, &other = b.attributes.value;
-    if (hash_attributes<attributes>(&mine) != hash_attributes<attributes>(&other) || !(mine == other)) return false;
+    const attributes &own = a.attributes.value, &other = b.attributes.value;
+    if (hash_attributes<attributes>(&own) != hash_attributes<attributes>(&other) || !(own == other)) return false;
     bool all = true;
     a.operands.each([&](auto i, const auto& x) {
       all = all && same_here(x, b.operands.template get<decltype(i)::value>(), later);
@@ -55,9 +55,9 @@ template <class E> bool same_here(const E& a, const E& b, node_pairs& later) {
   }
 }
 
-constexpr std::uint64_t hash_words(std::string_view words) {
-  std::uint64_t h = words.size();
-  for (char c : words) h = mix(h, static_cast<unsigned char>(c));
+constexpr std::uint64_t hash_chars(std::string_view chars) {
+  std::uint64_t h = chars.size();
+  for (char c : chars) h = mix(h, static_cast<unsigned char>(c));
   return h;
 }
 template <class T> std::uint64_t hash_number(const T& v) {
@@ -69,7 +69,7 @@ template <class T> std::uint64_t hash_number(const T& v) {
 template <class E> std::uint64_t hash_here(const E& e) {
   if constexpr (requires { typename E::operation; }) {
     constexpr std::uint64_t name =
-        hash_words(E::operation::name);  // equal for operations of one name: `same` distinguishes types
+        hash_chars(E::operation::name);  // equal for operations of one name: `same` distinguishes types
     std::uint64_t h = mix(name, hash_attributes<typename E::operation::attributes>(&e.attributes.value));
     e.operands.each([&](auto, const auto& x) { h = mix(h, hash_here(x)); });
     return h;

@@ -47,11 +47,11 @@ value checked(program& p, const node& n, std::size_t k, const value& operand, co
   if (!n.path.empty()) t << n.path << ": ";
   t << n.op->name << ": its gradient for operand " << k << " is ";
   if (&found.owner() != &p) detail::raise(error_kind::value, t << "a value of another program");
-  const tensor_type &wanted = operand.type(), &given = found.type();
-  if (wanted.element != given.element || !fits(wanted.dims, given.dims))
-    detail::raise(wanted.element != given.element ? error_kind::type : error_kind::shape,
-                  t << given << ", and the operand is " << wanted);
-  if (n.op->library || surely_equal(wanted.dims, given.dims)) return found;
+  const tensor_type &expected = operand.type(), &given = found.type();
+  if (expected.element != given.element || !fits(expected.dims, given.dims))
+    detail::raise(expected.element != given.element ? error_kind::type : error_kind::shape,
+                  t << given << ", and the operand is " << expected);
+  if (n.op->library || surely_equal(expected.dims, given.dims)) return found;
   text where;
   if (!n.path.empty()) where << n.path << ": ";
   const path_of here(p, (where << "gradient of " << n.op->name << " for operand " << k).string());

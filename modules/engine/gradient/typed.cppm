@@ -49,9 +49,9 @@ template <fixed_string Name, class Op, class A, class... X> struct variable_type
 };
 
 template <fixed_string Name, class E> const auto* variable_in(const E& e) {
-  using wanted = typename find_variable<Name, E>::type;
+  using target = typename find_variable<Name, E>::type;
   if constexpr (requires { typename E::operation; }) {
-    const wanted* found = nullptr;
+    const target* found = nullptr;
     e.operands.each([&](auto, const auto& x) {
       using Y = std::remove_cvref_t<decltype(x)>;
       if constexpr (!std::same_as<typename find_variable<Name, Y>::type, not_found>)
@@ -64,11 +64,11 @@ template <fixed_string Name, class E> const auto* variable_in(const E& e) {
 
 // The contents of a `dynamic` are known only at run time: until then a variable in it is assumed to have the element
 // type and rank of the highest-rank operand whose structure is not in its type.
-template <class E> struct behind {
+template <class E> struct assumed_variable {
   using type = not_found;
 };
 template <class E> requires has_run_time_structure<E> && (!requires { typename E::operation; }) &&
-                            (!requires(const E& e) { e.inner(); }) struct behind<E> {
+                            (!requires(const E& e) { e.inner(); }) struct assumed_variable<E> {
   using type = tensor_of_rank<typename E::element_type, E::pattern.rank>;
 };
 template <class A, class B> struct of_more_axes {
@@ -79,26 +79,27 @@ requires(!std::same_as<B, not_found>) && (std::same_as<A, not_found> || requires
 struct of_more_axes<A, B> {
   using type = B;
 };
-template <class Found, class... X> struct first_behind {
+template <class Found, class... X> struct highest_rank_variable {
   using type = Found;
 };
-template <class Found, class X, class... Rest> struct first_behind<Found, X, Rest...>
-    : first_behind<typename of_more_axes<Found, typename behind<X>::type>::type, Rest...> {};
-template <class Op, class A, class... X> struct behind<expression<Op, A, X...>> : first_behind<not_found, X...> {};
+template <class Found, class X, class... Rest> struct highest_rank_variable<Found, X, Rest...>
+    : highest_rank_variable<typename of_more_axes<Found, typename assumed_variable<X>::type>::type, Rest...> {};
+template <class Op, class A, class... X> struct assumed_variable<expression<Op, A, X...>>
+    : highest_rank_variable<not_found, X...> {};
 
 // Type of the variable: the explicit one, else its type in the expression, else the assumed one.
-template <fixed_string Name, class E, class Said> struct variable_of {
+template <fixed_string Name, class E, class Declared> struct variable_of {
   using found = typename find_variable<Name, E>::type;
   using type = std::conditional_t<
-      !std::is_void_v<Said>, Said,
-      typename std::conditional_t<std::same_as<found, not_found>, behind<E>, find_variable<Name, E>>::type>;
+      !std::is_void_v<Declared>, Declared,
+      typename std::conditional_t<std::same_as<found, not_found>, assumed_variable<E>, find_variable<Name, E>>::type>;
 };
 
 /// The gradient of a loss with respect to a named variable, not yet computed.
-template <fixed_string Name, class E, class Said = void> class gradient_expression {
+template <fixed_string Name, class E, class Declared = void> class gradient_expression {
  public:
   using evaluation_mode = lazy;
-  using variable_type = typename variable_of<Name, E, Said>::type;
+  using variable_type = typename variable_of<Name, E, Declared>::type;
   using element_type = typename variable_type::element_type;
   static constexpr lamina::shape pattern = variable_type::pattern;
 
@@ -121,20 +122,21 @@ template <fixed_string Name, class E, class Said = void> class gradient_expressi
     else {
       std::vector<const detail::dynamic_node*> nodes;
       detail::visit_dynamics(loss, [&](const detail::dynamic_node* n) { nodes.push_back(n); });
-      return detail::extents_behind(std::move(nodes), Name.view(), {dtype_of<element_type>, pattern});
+      return detail::extents_of_variable(std::move(nodes), Name.view(), {dtype_of<element_type>, pattern});
     }
   }
   E loss_;
   lamina::shape shape_;
 };
-template <fixed_string Name, fixed_string Other, class E, class Said>
-struct find_variable<Name, gradient_expression<Other, E, Said>> : find_variable<Name, E> {};
-template <fixed_string Name, fixed_string Other, class E, class Said>
-struct variable_types<Name, gradient_expression<Other, E, Said>> : variable_types<Name, E> {};
-template <fixed_string Name, class E, class Said> struct behind<gradient_expression<Name, E, Said>> : behind<E> {};
-template <fixed_string Name, class E, class Said>
-inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Said>> = has_run_time_structure<E>;
-template <fixed_string Name, class E, class Said> struct detail::key_size<gradient_expression<Name, E, Said>>
+template <fixed_string Name, fixed_string Other, class E, class Declared>
+struct find_variable<Name, gradient_expression<Other, E, Declared>> : find_variable<Name, E> {};
+template <fixed_string Name, fixed_string Other, class E, class Declared>
+struct variable_types<Name, gradient_expression<Other, E, Declared>> : variable_types<Name, E> {};
+template <fixed_string Name, class E, class Declared> struct assumed_variable<gradient_expression<Name, E, Declared>>
+    : assumed_variable<E> {};
+template <fixed_string Name, class E, class Declared>
+inline constexpr bool has_run_time_structure<gradient_expression<Name, E, Declared>> = has_run_time_structure<E>;
+template <fixed_string Name, class E, class Declared> struct detail::key_size<gradient_expression<Name, E, Declared>>
     : detail::key_size<E> {};
 
 // The first operation without a gradient rule between an expression and a variable, in reverse order.
@@ -168,7 +170,7 @@ template <fixed_string Name, class Op, class A, class... X> struct without_gradi
   }
 };
 
-template <fixed_string Name, class E, class Said = void> struct variable_check {
+template <fixed_string Name, class E, class Declared = void> struct variable_check {
   static consteval text message() {
     text t;
     std::vector<tensor_type> all;
@@ -177,16 +179,16 @@ template <fixed_string Name, class E, class Said = void> struct variable_check {
     for (const auto& other : all)
       if (t.empty() && other != all[0])
         t << "two variables are named `" << Name.view() << "`: " << all[0] << " and " << other
-          << "; give each a name of its own";
+          << "; give each its own name";
     if (t.empty() && !all.empty() && !is_floating(all[0].element))
-      t << "the variable `" << Name.view() << "` is " << all[0] << ", and gradients are those of float elements";
+      t << "the variable `" << Name.view() << "` is " << all[0] << "; gradients need float elements";
     if (const auto op = without_gradient<Name, E>::found(); t.empty() && !op.empty())
       t << op << ": this operation has no gradient, and the variable `" << Name.view()
-        << "` stands behind it; its definition lacks `static void gradient(gradient_call&)`";
-    if constexpr (!std::is_void_v<Said>)
-      if (const tensor_type said{dtype_of<typename Said::element_type>, Said::pattern};
-          t.empty() && !all.empty() && all[0] != said)
-        t << "the variable `" << Name.view() << "` is " << all[0] << ", and its gradient is asked for as " << said;
+        << "` feeds it; its definition lacks `static void gradient(gradient_call&)`";
+    if constexpr (!std::is_void_v<Declared>)
+      if (const tensor_type declared{dtype_of<typename Declared::element_type>, Declared::pattern};
+          t.empty() && !all.empty() && all[0] != declared)
+        t << "the variable `" << Name.view() << "` is " << all[0] << "; its gradient is requested as " << declared;
     return t;
   }
 };

@@ -91,9 +91,9 @@ template <class T> LAMINA_APART void cached(const cached_attention_args& a, char
     return;
   }
   T* const scores = reinterpret_cast<T*>(scratch);
-  char* const behind = scratch + aligned(static_cast<std::size_t>(piece * row) * sizeof(T));
-  T* const query = reinterpret_cast<T*>(behind);
-  char* const rest = behind + aligned(static_cast<std::size_t>(piece * a.depth) * sizeof(T));
+  char* const after_scores = scratch + aligned(static_cast<std::size_t>(piece * row) * sizeof(T));
+  T* const query = reinterpret_cast<T*>(after_scores);
+  char* const rest = after_scores + aligned(static_cast<std::size_t>(piece * a.depth) * sizeof(T));
   const T scale = static_cast<T>(a.scale);
   for (long first = 0; first < whole; first += piece) {
     const long rows = whole - first < piece ? whole - first : piece;

@@ -63,13 +63,13 @@ int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes
 /// Requires stride 1: neighboring results of a row then read neighboring inputs for a tap.
 int takes_weight_grad(const window* w) noexcept { return w->stride_w == 1; }
 LAMINA_INLINE void prepare_weight_grad(conv_plain_args& a, const outer_tiles& tiles,
-                                       void (*mend)(const void*) noexcept) {
+                                       void (*repair)(const void*) noexcept) {
   const plain::outer_sizes s(a.w);
   for (auto& d : a.decision) d = 0;
   for (auto& t : a.tile) t = nullptr;
   a.decision[plain::method] = plain::by_outer_products;
   a.tile[0] = tiles.at[s.taps / 2][s.tile_blocks - 1];
-  a.mend = plain::sums_padding(a, plain::weight_grad) ? mend : nullptr;
+  a.repair = plain::sums_padding(a, plain::weight_grad) ? repair : nullptr;
   a.product_run = nullptr;
 }
 
@@ -148,35 +148,35 @@ void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
   void LAMINA_KERNEL(conv_bf16_##name##form)(const void* args, void* scratch) noexcept {                    \
     blocked::run_images<type, blocked::sweep::name>(*static_cast<const conv_blocked_args*>(args), scratch); \
   }
-#define LAMINA_CONV_FORM(form, type)                                                                        \
-  void LAMINA_KERNEL(conv_bf16_mend##form)(const void* args) noexcept {                                     \
-    const auto& a = *static_cast<const conv_blocked_args*>(args);                                           \
-    border::mend_blocked<type>(a, static_cast<long>(blocked::packed_bytes<type>(&a.w, 0) / sizeof(float))); \
-  }                                                                                                         \
-  LAMINA_CONV_SWEEP(form, type, flat)                                                                       \
-  LAMINA_CONV_SWEEP(form, type, rows)                                                                       \
-  LAMINA_CONV_SWEEP(form, type, copied_rows)                                                                \
-  void LAMINA_KERNEL(conv_bf16_winograd##form)(const void* args, void* scratch) noexcept {                  \
-    blocked::run_winograd<type>(*static_cast<const conv_blocked_args*>(args), scratch);                     \
-  }                                                                                                         \
-  kernel LAMINA_KERNEL(conv_bf16_prepare##form)(conv_blocked_args * args) noexcept {                        \
-    static constexpr blocked_tiles tiles = [] {                                                             \
-      blocked_tiles all;                                                                                    \
-      LAMINA_CONV_ENTER##form return all;                                                                   \
-    }();                                                                                                    \
-    static constexpr blocked::blocked_kernels kernels{&tiles,                                               \
-                                                      LAMINA_KERNEL(conv_bf16_mend##form),                  \
-                                                      LAMINA_KERNEL(conv_bf16_flat##form),                  \
-                                                      LAMINA_KERNEL(conv_bf16_rows##form),                  \
-                                                      LAMINA_KERNEL(conv_bf16_copied_rows##form),           \
-                                                      LAMINA_KERNEL(conv_bf16_winograd##form)};             \
-    return blocked::prepare<type>(args, kernels);                                                           \
-  }                                                                                                         \
-  std::size_t LAMINA_KERNEL(conv_bf16_scratch##form)(const conv_blocked_args* args) noexcept {              \
-    return blocked::scratch_bytes<type>(args);                                                              \
-  }                                                                                                         \
-  std::size_t LAMINA_KERNEL(conv_bf16_packed##form)(const window* w, int planar_in) noexcept {              \
-    return blocked::packed_bytes<type>(w, planar_in);                                                       \
+#define LAMINA_CONV_FORM(form, type)                                                                          \
+  void LAMINA_KERNEL(conv_bf16_repair##form)(const void* args) noexcept {                                     \
+    const auto& a = *static_cast<const conv_blocked_args*>(args);                                             \
+    border::repair_blocked<type>(a, static_cast<long>(blocked::packed_bytes<type>(&a.w, 0) / sizeof(float))); \
+  }                                                                                                           \
+  LAMINA_CONV_SWEEP(form, type, flat)                                                                         \
+  LAMINA_CONV_SWEEP(form, type, rows)                                                                         \
+  LAMINA_CONV_SWEEP(form, type, copied_rows)                                                                  \
+  void LAMINA_KERNEL(conv_bf16_winograd##form)(const void* args, void* scratch) noexcept {                    \
+    blocked::run_winograd<type>(*static_cast<const conv_blocked_args*>(args), scratch);                       \
+  }                                                                                                           \
+  kernel LAMINA_KERNEL(conv_bf16_prepare##form)(conv_blocked_args * args) noexcept {                          \
+    static constexpr blocked_tiles tiles = [] {                                                               \
+      blocked_tiles all;                                                                                      \
+      LAMINA_CONV_ENTER##form return all;                                                                     \
+    }();                                                                                                      \
+    static constexpr blocked::blocked_kernels kernels{&tiles,                                                 \
+                                                      LAMINA_KERNEL(conv_bf16_repair##form),                  \
+                                                      LAMINA_KERNEL(conv_bf16_flat##form),                    \
+                                                      LAMINA_KERNEL(conv_bf16_rows##form),                    \
+                                                      LAMINA_KERNEL(conv_bf16_copied_rows##form),             \
+                                                      LAMINA_KERNEL(conv_bf16_winograd##form)};               \
+    return blocked::prepare<type>(args, kernels);                                                             \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(conv_bf16_scratch##form)(const conv_blocked_args* args) noexcept {                \
+    return blocked::scratch_bytes<type>(args);                                                                \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(conv_bf16_packed##form)(const window* w, int planar_in) noexcept {                \
+    return blocked::packed_bytes<type>(w, planar_in);                                                         \
   }
 // A list macro expands only once, so that the macro applied to its entries cannot be a parameter.
 #define LAMINA_CONV_ENTER_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(, c, r);
@@ -193,7 +193,7 @@ LAMINA_ALL_TILES(LAMINA_CONV_TILE_dots)
 LAMINA_CONV_FORM(_dots, bfloat_dots)
 #endif
 
-void LAMINA_KERNEL(conv_mend_weight_grad_f32)(const void* args) noexcept;
+void LAMINA_KERNEL(conv_repair_weight_grad_f32)(const void* args) noexcept;
 #define LAMINA_OUTER_TILE_NAME(form, b, r, j) LAMINA_KERNEL(conv_bf16_outer_##b##_##r##_##j##form)
 #define LAMINA_OUTER_TILE(form, type, b, r, j)                                  \
   void LAMINA_OUTER_TILE_NAME(form, b, r, j)(const void* q) noexcept {          \
@@ -203,14 +203,14 @@ void LAMINA_KERNEL(conv_mend_weight_grad_f32)(const void* args) noexcept;
   void LAMINA_KERNEL(conv_bf16_weight_grad##form)(const void* args, void* scratch) noexcept {            \
     const auto& a = *static_cast<const conv_plain_args*>(args);                                          \
     plain::run_outer<type>(a, scratch);                                                                  \
-    if (a.mend) a.mend(&a);                                                                              \
+    if (a.repair) a.repair(&a);                                                                          \
   }                                                                                                      \
   kernel LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form)(conv_plain_args * args) noexcept {           \
     static constexpr outer_tiles tiles = [] {                                                            \
       outer_tiles all;                                                                                   \
       LAMINA_OUTER_ENTER##form return all;                                                               \
     }();                                                                                                 \
-    bfloat_product::prepare_weight_grad(*args, tiles, LAMINA_KERNEL(conv_mend_weight_grad_f32));         \
+    bfloat_product::prepare_weight_grad(*args, tiles, LAMINA_KERNEL(conv_repair_weight_grad_f32));       \
     return LAMINA_KERNEL(conv_bf16_weight_grad##form);                                                   \
   }                                                                                                      \
   std::size_t LAMINA_KERNEL(conv_bf16_weight_grad_scratch##form)(const conv_plain_args* args) noexcept { \

@@ -20,7 +20,7 @@ struct floats {
   LAMINA_INLINE static vf sum(vf x, vf y, vf z) { return fma(x, y, z); }
 #if defined(__AVX512F__)
   /// Activates two gates of half a register each together.
-  static constexpr bool joins_halves = true;
+  static constexpr bool concat_halves = true;
   LAMINA_INLINE static vf get_halves(const void* p, long first, long second) {
     const auto half = [&](long i)
                           __attribute__((always_inline)) { return _mm256_loadu_ps(static_cast<const float*>(p) + i); };
@@ -34,11 +34,11 @@ struct floats {
     return vf(_mm512_mask_blend_ps(0xff00, y.data, z.data));
   }
 #else
-  static constexpr bool joins_halves = false;
+  static constexpr bool concat_halves = false;
 #endif
 };
 struct doubles {
-  static constexpr bool joins_halves = false;
+  static constexpr bool concat_halves = false;
   using type = double;
   using element = double;
   static constexpr long lanes = 1;
@@ -54,7 +54,7 @@ template <class L> struct lstm_activated {
   typename L::type i, f, u, o;
   LAMINA_INLINE lstm_activated(const lstm_args& a, long g, long n) {
     const long h = a.hidden;
-    if constexpr (L::joins_halves)
+    if constexpr (L::concat_halves)
       if (n == L::lanes / 2) {
         i = L::sigmoid(L::get_halves(a.gates, g, g + h));
         f = L::upper_half(i);
@@ -79,7 +79,7 @@ template <class L> struct gru_activated {
  private:
   LAMINA_INLINE void activate_sums(const gru_args& a, long g, long n) {
     const long h = a.hidden;
-    if constexpr (L::joins_halves)
+    if constexpr (L::concat_halves)
       if (n == L::lanes / 2) {
         reset = L::sigmoid(L::get_halves(a.x, g, g + h) + L::get_halves(a.h, g, g + h));
         z = L::upper_half(reset);

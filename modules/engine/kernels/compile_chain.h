@@ -13,7 +13,7 @@ class chain_compiler {
   void run() {
     chain_.register_count = 0;
     if (!fits()) return;
-    look_ahead();
+    analyze();
     // The first round finds the values that are read from memory after leaving the registers; the second stores them.
     for (int round = 0; round < 2; ++round) {
       count_ = 0;
@@ -54,7 +54,7 @@ class chain_compiler {
 
   /// Finds the writer of each input, and the steps to delay until their only reader: simple operations on operands,
   /// read once by a simple operation, with no result written in between.
-  void look_ahead() {
+  void analyze() {
     int writer[chain_operands + chain_temporaries];
     for (int& w : writer) w = no_step;
     for (int k = 0; k < chain_.step_count; ++k) {

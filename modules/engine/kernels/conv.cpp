@@ -22,15 +22,15 @@ LAMINA_SWEEP(copied_rows)
 LAMINA_SWEEP(depthwise)
 LAMINA_SWEEP(winograd)
 #undef LAMINA_SWEEP
-#define LAMINA_MEND(name) void LAMINA_KERNEL(conv_mend_##name)(const void* args) noexcept;
-LAMINA_MEND(blocked_f32)
-LAMINA_MEND(forward_f32)
-LAMINA_MEND(input_grad_f32)
-LAMINA_MEND(weight_grad_f32)
-LAMINA_MEND(forward_f64)
-LAMINA_MEND(input_grad_f64)
-LAMINA_MEND(weight_grad_f64)
-#undef LAMINA_MEND
+#define LAMINA_REPAIR(name) void LAMINA_KERNEL(conv_repair_##name)(const void* args) noexcept;
+LAMINA_REPAIR(blocked_f32)
+LAMINA_REPAIR(forward_f32)
+LAMINA_REPAIR(input_grad_f32)
+LAMINA_REPAIR(weight_grad_f32)
+LAMINA_REPAIR(forward_f64)
+LAMINA_REPAIR(input_grad_f64)
+LAMINA_REPAIR(weight_grad_f64)
+#undef LAMINA_REPAIR
 }
 
 inline namespace LAMINA_KERNEL_SET {
@@ -61,26 +61,26 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
   const window& w = a->w;
   blocked::reset(a);
   a->decision[blocked::is_depthwise] = 1;
-  a->mend = LAMINA_KERNEL(conv_mend_blocked_f32);
+  a->repair = LAMINA_KERNEL(conv_repair_blocked_f32);
   if (is_three_by_three(w))
     a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
   else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
 }
 
 int row_unit(const window* w, int planar_in) noexcept {
-  return blocked::row_unit<whole_numbers<float>>(*w, planar_in != 0);
+  return blocked::row_unit<unconverted<float>>(*w, planar_in != 0);
 }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
 
 constexpr blocked::blocked_kernels blocked_f32{&tiles_of_blocked,
-                                               LAMINA_KERNEL(conv_mend_blocked_f32),
+                                               LAMINA_KERNEL(conv_repair_blocked_f32),
                                                LAMINA_KERNEL(conv_pointwise_f32),
                                                LAMINA_KERNEL(conv_rows_f32),
                                                LAMINA_KERNEL(conv_copied_rows_f32),
                                                LAMINA_KERNEL(conv_winograd_f32)};
 
 kernel prepare_blocked(conv_blocked_args* a) noexcept {
-  if (a->w.groups == 1) return blocked::prepare<whole_numbers<float>>(a, blocked_f32);
+  if (a->w.groups == 1) return blocked::prepare<unconverted<float>>(a, blocked_f32);
   prepare_depthwise(a);
   return LAMINA_KERNEL(conv_depthwise_f32);
 }
@@ -94,11 +94,11 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
     return static_cast<std::size_t>(rows * d[copy_width] * block) * sizeof(float);
   }
   if (d[is_depthwise]) return static_cast<std::size_t>(w.width * block) * sizeof(float);
-  return scratch_bytes<whole_numbers<float>>(a);
+  return scratch_bytes<unconverted<float>>(a);
 }
 
 std::size_t packed_bytes(const window* w, int planar_in) noexcept {
-  return blocked::packed_bytes<whole_numbers<float>>(w, planar_in);
+  return blocked::packed_bytes<unconverted<float>>(w, planar_in);
 }
 
 LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
@@ -124,18 +124,18 @@ LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
     q.residual = a.residual ? a.residual + n * out_plane : nullptr;
     a.tile[0](&q);
   }
-  if (a.mend) a.mend(&a);
+  if (a.repair) a.repair(&a);
 }
 
 template <class T> void prepare_plain(conv_plain_args* a, int role) noexcept {
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
-  constexpr decltype(a->mend) mends[2][3] = {
-      {LAMINA_KERNEL(conv_mend_forward_f32), LAMINA_KERNEL(conv_mend_input_grad_f32),
-       LAMINA_KERNEL(conv_mend_weight_grad_f32)},
-      {LAMINA_KERNEL(conv_mend_forward_f64), LAMINA_KERNEL(conv_mend_input_grad_f64),
-       LAMINA_KERNEL(conv_mend_weight_grad_f64)}};
+  constexpr decltype(a->repair) repairs[2][3] = {
+      {LAMINA_KERNEL(conv_repair_forward_f32), LAMINA_KERNEL(conv_repair_input_grad_f32),
+       LAMINA_KERNEL(conv_repair_weight_grad_f32)},
+      {LAMINA_KERNEL(conv_repair_forward_f64), LAMINA_KERNEL(conv_repair_input_grad_f64),
+       LAMINA_KERNEL(conv_repair_weight_grad_f64)}};
   plain::decide<T>(*a, static_cast<plain::role>(role), tiles_of_direct.at, tiles_of_correlation.at, tiles_of_outer.at);
-  a->mend = plain::sums_padding(*a, static_cast<plain::role>(role)) ? mends[sizeof(T) / 8][role] : nullptr;
+  a->repair = plain::sums_padding(*a, static_cast<plain::role>(role)) ? repairs[sizeof(T) / 8][role] : nullptr;
   a->product_run = nullptr;
   if (a->decision[plain::method] == plain::by_tiles || a->decision[plain::method] == plain::by_outer_products) return;
   gemm.prepare(&a->product);
@@ -147,7 +147,7 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
   const gemm_functions& gemm = sizeof(T) == 4 ? LAMINA_KERNEL(gemm_f32_functions) : LAMINA_KERNEL(gemm_f64_functions);
   if constexpr (plain::has_tiles<T>) {
     if (a->decision[plain::method] == plain::by_outer_products)
-      return static_cast<std::size_t>(plain::outer_scratch_bytes<whole_numbers<T>>(*a));
+      return static_cast<std::size_t>(plain::outer_scratch_bytes<unconverted<T>>(*a));
     if (a->decision[plain::method] == plain::by_tiles && role == plain::weight_grad)
       return static_cast<std::size_t>(plain::correlation_bytes<T>(*a));
     if (a->decision[plain::method] == plain::by_tiles)
@@ -168,8 +168,8 @@ extern "C" {
   void LAMINA_KERNEL(conv_##role##_##type)(const void* args, void* scratch) noexcept { \
     plain::run<element, plain::role>(args, scratch);                                   \
   }                                                                                    \
-  void LAMINA_KERNEL(conv_mend_##role##_##type)(const void* args) noexcept {           \
-    plain::mend<element>(*static_cast<const conv_plain_args*>(args), plain::role);     \
+  void LAMINA_KERNEL(conv_repair_##role##_##type)(const void* args) noexcept {         \
+    plain::repair<element>(*static_cast<const conv_plain_args*>(args), plain::role);   \
   }
 LAMINA_PLAIN(f32, float, forward)
 LAMINA_PLAIN(f32, float, input_grad)
@@ -182,10 +182,10 @@ void LAMINA_KERNEL(conv_forward_tiles_f32)(const void* args, void* scratch) noex
 }
 #undef LAMINA_PLAIN
 
-#define LAMINA_SWEEP(name, way)                                                                                  \
-  void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept {                              \
-    blocked::run_images<whole_numbers<float>, blocked::sweep::way>(*static_cast<const conv_blocked_args*>(args), \
-                                                                   scratch);                                     \
+#define LAMINA_SWEEP(name, way)                                                                                \
+  void LAMINA_KERNEL(conv_##name##_f32)(const void* args, void* scratch) noexcept {                            \
+    blocked::run_images<unconverted<float>, blocked::sweep::way>(*static_cast<const conv_blocked_args*>(args), \
+                                                                 scratch);                                     \
   }
 LAMINA_SWEEP(pointwise, flat)
 LAMINA_SWEEP(rows, rows)
@@ -194,13 +194,13 @@ LAMINA_SWEEP(copied_rows, copied_rows)
 void LAMINA_KERNEL(conv_depthwise_f32)(const void* args, void* scratch) noexcept {
   run_depthwise(*static_cast<const conv_blocked_args*>(args), static_cast<float*>(scratch));
 }
-void LAMINA_KERNEL(conv_mend_blocked_f32)(const void* args) noexcept {
+void LAMINA_KERNEL(conv_repair_blocked_f32)(const void* args) noexcept {
   const auto& a = *static_cast<const conv_blocked_args*>(args);
-  border::mend_blocked<whole_numbers<float>>(a, static_cast<long>(packed_bytes(&a.w, a.planar_in) / sizeof(float)));
+  border::repair_blocked<unconverted<float>>(a, static_cast<long>(packed_bytes(&a.w, a.planar_in) / sizeof(float)));
 }
 
 void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept {
-  blocked::run_winograd<whole_numbers<float>>(*static_cast<const conv_blocked_args*>(args), scratch);
+  blocked::run_winograd<unconverted<float>>(*static_cast<const conv_blocked_args*>(args), scratch);
 }
 
 void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
@@ -231,8 +231,8 @@ void LAMINA_KERNEL(conv_depthwise_after_f32)(const void* args, void* scratch) no
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const conv_pack_args*>(args);
   if (blocked::takes_winograd(a.w, a.planar_in != 0))
-    blocked::pack_winograd<whole_numbers<float>>(a.w, blocked::filters(a), a.packed);
-  else blocked::pack_weights<whole_numbers<float>>(a.w, a.planar_in != 0, blocked::filters(a), a.packed);
+    blocked::pack_winograd<unconverted<float>>(a.w, blocked::filters(a), a.packed);
+  else blocked::pack_weights<unconverted<float>>(a.w, a.planar_in != 0, blocked::filters(a), a.packed);
 }
 
 void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {

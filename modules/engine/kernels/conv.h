@@ -55,13 +55,13 @@ struct conv_plain_args {
   kernel product_run;
   gemm_args product, product_tail;        // set by `prepare`: a full group of rows, and the last, shorter one
   void (*tile[4])(const void*) noexcept;  // set by `prepare`
-  void (*mend)(const void*) noexcept;     // set by `prepare`: corrects results where padding met non-finite weights
+  void (*repair)(const void*) noexcept;   // set by `prepare`: corrects results where padding met non-finite weights
   long decision[16];                      // set by `prepare`
   template <class F> void each_code(F f) const {
     f(product_run);
     product.each_code(f), product_tail.each_code(f);
     for (const auto& t : tile) f(t);
-    f(mend, weight);
+    f(repair, weight);
   }
 };
 struct conv_plain_functions {
@@ -95,11 +95,11 @@ struct conv_blocked_args {
   long first_row, row_count;  // output rows, both multiples of `row_unit` except at the end; row_count 0: all
   long whole_out_channels;  // of the whole convolution if this is a part by channels: keeps its tiles and sums; else 0
   void (*tile[12])(const void*) noexcept;  // set by `prepare`
-  void (*mend)(const void*) noexcept;      // set by `prepare`: corrects results where padding met non-finite weights
+  void (*repair)(const void*) noexcept;    // set by `prepare`: corrects results where padding met non-finite weights
   long decision[16];                       // set by `prepare`
   template <class F> void each_code(F f) const {
     for (const auto& t : tile) f(t);
-    f(mend, weight);
+    f(repair, weight);
   }
 };
 struct conv_blocked_functions {

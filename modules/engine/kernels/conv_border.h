@@ -29,7 +29,7 @@ template <class Form, class T = typename Form::number> LAMINA_APART bool all_fin
 /// padding. `alone`: no other thread computes a part of these results.
 template <class Form, class T = typename Form::number>
 LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* result, long result_count, bool alone) {
-  return (alone && result_count < filter_count && all_finite<whole_numbers<T>>(result, result_count)) ||
+  return (alone && result_count < filter_count && all_finite<unconverted<T>>(result, result_count)) ||
          all_finite<Form>(filter, filter_count);
 }
 
@@ -62,7 +62,7 @@ constexpr axis part_of(axis all, long first, long count) {
 /// Sums each result again that is NaN and whose window crosses the border: `result(y, x)` is a reference to it,
 /// `product(c, i, j, row, column)` a term of the sum, and `finish(sum, y, x)` the result for a sum.
 template <class Result, class Product, class Finish>
-LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
+LAMINA_INLINE void repair(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
   for (long y = 0; y < rows.results; ++y) {
     const inside h = rows.at(y);
     for (long x = 0; x < columns.results; ++x) {
@@ -84,7 +84,7 @@ LAMINA_INLINE void mend(axis rows, axis columns, long channels, Result result, P
 template <class T> LAMINA_INLINE T held(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
 
 /// Corrects a forward convolution in the plain layout.
-template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void repair_forward(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -94,7 +94,7 @@ template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
     const T* in = static_cast<const T*>(a.in) + (n * w.channels + o / outs * ins) * in_plane;
     const T* weight = static_cast<const T*>(a.weight) + o * ins * area;
     T* out = static_cast<T*>(a.out) + m * out_plane + a.first_row * w.out_width;
-    mend(
+    repair(
         part_of(rows_of(w), a.first_row, a.row_count), columns_of(w), ins,
         [&](long y, long x) -> T& { return out[y * w.out_width + x]; },
         [&](long c, long i, long j, long row, long column) {
@@ -108,7 +108,7 @@ template <class T> LAMINA_COMPACT void mend_forward(const conv_plain_args& a) {
 }
 
 /// Corrects the input gradient: a sweep of stride 1 over the result gradient with the kernel rotated by 180 degrees.
-template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void repair_input_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -119,7 +119,7 @@ template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a)
     const T* gradient = static_cast<const T*>(a.in) + (n * w.out_channels + group * outs) * out_plane;
     const T* weight = static_cast<const T*>(a.weight) + (group * outs * ins + c % ins) * area;
     T* out = static_cast<T*>(a.out) + m * in_plane;
-    mend(
+    repair(
         rows, columns, outs, [&](long y, long x) -> T& { return out[y * w.width + x]; },
         [&](long o, long i, long j, long row, long column) {
           return gradient[o * out_plane + row * w.out_width + column] *
@@ -130,7 +130,7 @@ template <class T> LAMINA_COMPACT void mend_input_grad(const conv_plain_args& a)
 }
 
 /// Corrects the weight gradient: the window of an element are the results, its channels the images.
-template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a) {
+template <class T> LAMINA_COMPACT void repair_weight_grad(const conv_plain_args& a) {
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
@@ -141,7 +141,7 @@ template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a
     const T* in = static_cast<const T*>(a.in) + (a.first * w.channels + c) * in_plane;
     const T* gradient = static_cast<const T*>(a.weight) + (a.first * w.out_channels + o) * out_plane;
     T* out = static_cast<T*>(a.out) + m * area;
-    mend(
+    repair(
         rows, columns, a.count, [&](long i, long j) -> T& { return out[i * w.kernel_w + j]; },
         [&](long n, long y, long x, long row, long column) {
           return in[n * w.channels * in_plane + row * w.width + column] *
@@ -152,7 +152,7 @@ template <class T> LAMINA_COMPACT void mend_weight_grad(const conv_plain_args& a
 }
 
 /// Corrects a convolution in the blocked layout, depthwise or not; its packed filter has `filter_count` elements.
-template <class Form> LAMINA_COMPACT void mend_blocked(const conv_blocked_args& a, long filter_count) {
+template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a, long filter_count) {
   using namespace blocked;
   const window& w = a.w;
   const long out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
@@ -172,7 +172,7 @@ template <class Form> LAMINA_COMPACT void mend_blocked(const conv_blocked_args& 
     const long place = ((n * out_blocks + o / block) * out_plane + a.first_row * w.out_width) * block + lane;
     const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
     const float* weight = a.weight + o / block * weight_column + lane;
-    mend(
+    repair(
         part_of(rows_of(w), a.first_row, a.row_count), columns_of(w), ins,
         [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
         [&](long c, long i, long j, long row, long column) {

@@ -100,8 +100,8 @@ LAMINA_INLINE void depthwise_any(const depthwise_args& q) {
   for (long group = 0; group < w.out_height; group += q.row_group) {
     const long end = smaller(group + q.row_group, w.out_height);
     const row_range held = input_rows(w, group, end - group);
-    copy_rows<whole_numbers<float>>(q.in + held.first * w.width * block, 1, 0, larger(0, held.last - held.first),
-                                    w.width * block, q.scratch, q.copy_width, w.pad_w, w.width, block);
+    copy_rows<unconverted<float>>(q.in + held.first * w.width * block, 1, 0, larger(0, held.last - held.first),
+                                  w.width * block, q.scratch, q.copy_width, w.pad_w, w.width, block);
     for (long y = group; y < end; ++y) {
       const kernel_rows inside(w, y);
       const float* in = q.scratch + (inside.at - held.first) * q.copy_width * block;

@@ -1,6 +1,6 @@
 // Convolution in the plain layout and its two gradients, by im2col (im2row) and a matrix product, or directly.
 // All start from a zero-padded copy of the planes of an image, so that later code needs no border cases, except
-// `border::mend_...` for numbers that are not finite.
+// `border::repair_...` for numbers that are not finite.
 #pragma once
 #include "conv_border.h"
 #include "conv_outer.h"
@@ -216,7 +216,7 @@ inline bool sums_padding(const conv_plain_args& a, role r) {
 }
 
 /// For a call that `sums_padding`: recomputes results where padding zeros met a number that is not finite.
-template <class T> LAMINA_COMPACT void mend(const conv_plain_args& a, role r) {
+template <class T> LAMINA_COMPACT void repair(const conv_plain_args& a, role r) {
   const window& w = a.w;
   const sizes s(w);
   const long taps = w.out_channels * s.taps, image_results = w.out_channels * s.pixels,
@@ -225,26 +225,26 @@ template <class T> LAMINA_COMPACT void mend(const conv_plain_args& a, role r) {
   const bool gradient = r == weight_grad;
   const long image = r == forward ? image_results : image_inputs;
   const T* filter = gradient ? weight + a.first * image_results : weight;
-  if (border::all_finite<whole_numbers<T>>(filter, gradient ? a.count * image_results : taps,
-                                           gradient ? out : out + a.first * image, gradient ? taps : a.count * image,
-                                           a.row_count == 0))
+  if (border::all_finite<unconverted<T>>(filter, gradient ? a.count * image_results : taps,
+                                         gradient ? out : out + a.first * image, gradient ? taps : a.count * image,
+                                         a.row_count == 0))
     return;
-  if (r == forward) border::mend_forward<T>(a);
-  if (r == input_grad) border::mend_input_grad<T>(a);
-  if (r == weight_grad) border::mend_weight_grad<T>(a);
+  if (r == forward) border::repair_forward<T>(a);
+  if (r == input_grad) border::repair_input_grad<T>(a);
+  if (r == weight_grad) border::repair_weight_grad<T>(a);
 }
 
 template <class T> LAMINA_INLINE void run_forward_tiles(const void* args, void* scratch) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
   run_tiles<T, forward>(a, scratch);
-  if (a.mend) a.mend(&a);
+  if (a.repair) a.repair(&a);
 }
 template <class T, role Role> LAMINA_INLINE void run(const void* args, void* scratch) {
   const auto& a = *static_cast<const conv_plain_args*>(args);
   bool done = false;
   if constexpr (has_tiles<T>) {
     if (Role == weight_grad && a.decision[method] == by_outer_products) {
-      run_outer<whole_numbers<T>>(a, scratch);
+      run_outer<unconverted<T>>(a, scratch);
       done = true;
     }
     if (a.decision[method] == by_tiles) {
@@ -254,7 +254,7 @@ template <class T, role Role> LAMINA_INLINE void run(const void* args, void* scr
     }
   }
   if (!done) run_products<T>(a, Role, scratch);
-  if (a.mend) a.mend(&a);
+  if (a.repair) a.repair(&a);
 }
 
 }  // namespace plain

@@ -19,7 +19,7 @@ namespace blocked {
 /// The kernels that `prepare` chooses from.
 struct blocked_kernels {
   const blocked_tiles* tiles;
-  void (*mend)(const void*) noexcept;
+  void (*repair)(const void*) noexcept;
   kernel pointwise, rows, copied_rows, winograd;
 };
 
@@ -43,7 +43,7 @@ LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1 && (is_d
 LAMINA_INLINE void reset(conv_blocked_args* a) {
   for (int i = 0; i < place_count; ++i) a->decision[i] = 0;
   for (auto& t : a->tile) t = nullptr;
-  a->mend = nullptr;
+  a->repair = nullptr;
 }
 
 /// Decides for a convolution that is not depthwise. `pieces`: tiles per piece of the long row of a flat convolution.
@@ -64,7 +64,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
   d[is_flat] = flat;
   d[has_edge] = edge;
   d[has_copy] = !edge && (w.pad_w > 0 || reach > 0);
-  if (d[has_copy]) a->mend = kernels.mend;
+  if (d[has_copy]) a->repair = kernels.repair;
   d[copy_width] = line;
   d[is_spread] = !is_dense(w);
   const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
@@ -109,7 +109,7 @@ template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, 
   decide<Form>(&product, kernels, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
   for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
-  a->mend = nullptr;
+  a->repair = nullptr;
   const long piece = a->decision[row_pixels];
   a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
 }
@@ -148,7 +148,7 @@ template <class Form, sweep Way> LAMINA_INLINE void run_images(const conv_blocke
   for (long n = a.first; n < a.first + a.count; ++n)
     run_image<Form, Way>(a, a.in + n * in_image, a.residual ? a.residual + n * out_image : nullptr,
                          a.out + n * out_image, static_cast<typename Form::x*>(scratch));
-  if (a.mend) a.mend(&a);
+  if (a.repair) a.repair(&a);
 }
 
 /// Bytes of packed weights.

@@ -6,10 +6,10 @@
 #include "conv_prepare.h"
 
 #define LAMINA_TILE_NAME(c, r) LAMINA_KERNEL(conv_tile_##c##_##r)
-#define LAMINA_DEFINE(c, r)                                                      \
-  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {               \
-    lamina::kernels::blocked::tile<lamina::kernels::whole_numbers<float>, c, r>( \
-        *static_cast<const lamina::kernels::blocked::tile_args*>(q));            \
+#define LAMINA_DEFINE(c, r)                                                    \
+  extern "C" void LAMINA_TILE_NAME(c, r)(const void* q) noexcept {             \
+    lamina::kernels::blocked::tile<lamina::kernels::unconverted<float>, c, r>( \
+        *static_cast<const lamina::kernels::blocked::tile_args*>(q));          \
   }
 LAMINA_ALL_TILES(LAMINA_DEFINE)
 #undef LAMINA_DEFINE
@@ -63,7 +63,7 @@ LAMINA_CORRELATIONS(LAMINA_DEFINE)
 #define LAMINA_DEFINE(b, r, j)                                                                                    \
   static_assert(lamina::kernels::outer::rows_of_tile(b, j) == r);                                                 \
   extern "C" void LAMINA_OUTER_NAME(b, r, j)(const void* q) noexcept {                                            \
-    using form = lamina::kernels::whole_numbers<float>;                                                           \
+    using form = lamina::kernels::unconverted<float>;                                                             \
     lamina::kernels::outer::tile<form, b, r, j>(*static_cast<const lamina::kernels::outer::tile_args<form>*>(q)); \
   }
 LAMINA_OUTERS(LAMINA_DEFINE)

@@ -143,8 +143,8 @@ template <class Op, class T, class F> LAMINA_INLINE raw<T, row_group> results_of
 }
 /// Number of rows of `n` elements to process together, at most `row_group` and so that they stay in L1.
 template <class T> LAMINA_INLINE long rows_together(long n) {
-  constexpr long room = 16384 / static_cast<long>(sizeof(T));
-  const long fitting = n > 0 && n <= sum_block ? room / n : 1;
+  constexpr long capacity = 16384 / static_cast<long>(sizeof(T));
+  const long fitting = n > 0 && n <= sum_block ? capacity / n : 1;
   return fitting < 1 ? 1 : fitting < row_group ? fitting : row_group;
 }
 

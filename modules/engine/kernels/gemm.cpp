@@ -24,9 +24,9 @@ inline constexpr long walk_elements = 16 * 1024;
 
 template <class T, int Rows, int Vectors, masking Masking, a_order Order>
 LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
-  tile<whole_numbers<T>, Rows, Vectors, Masking, Order>(k, static_cast<const T*>(a), a_step, static_cast<const T*>(b),
-                                                        b_step, columns,
-                                                        {static_cast<T*>(c), c_row, args, column, row, flags});
+  tile<unconverted<T>, Rows, Vectors, Masking, Order>(k, static_cast<const T*>(a), a_step, static_cast<const T*>(b),
+                                                      b_step, columns,
+                                                      {static_cast<T*>(c), c_row, args, column, row, flags});
 }
 
 }  // namespace LAMINA_KERNEL_SET
@@ -65,15 +65,15 @@ LAMINA_INLINE void run_tile(LAMINA_TILE_PARAMETERS) {
 LAMINA_EACH_TILE(LAMINA_TILE)
 
 extern "C" void LAMINA_KERNEL(gemm_f32_row_panels)(LAMINA_TILE_PARAMETERS) noexcept {
-  panels_side_by_side<whole_numbers<float>, row_panels, tile_vectors, masking::whole>(
+  panels_side_by_side<unconverted<float>, row_panels, tile_vectors, masking::whole>(
       k, static_cast<const float*>(a), a_step, static_cast<const float*>(b), columns,
       {static_cast<float*>(c), c_row, args, column, row, flags});
   static_cast<void>(b_step);
 }
 extern "C" void LAMINA_KERNEL(gemm_f32_row_panels_last)(LAMINA_TILE_PARAMETERS) noexcept {
-  panels_one_by_one<whole_numbers<float>, tile_vectors>(k, static_cast<const float*>(a), a_step,
-                                                        static_cast<const float*>(b), columns,
-                                                        {static_cast<float*>(c), c_row, args, column, row, flags});
+  panels_one_by_one<unconverted<float>, tile_vectors>(k, static_cast<const float*>(a), a_step,
+                                                      static_cast<const float*>(b), columns,
+                                                      {static_cast<float*>(c), c_row, args, column, row, flags});
   static_cast<void>(b_step);
 }
 extern "C" void LAMINA_KERNEL(gemm_f32_row_walk)(LAMINA_TILE_PARAMETERS) noexcept {
@@ -128,13 +128,13 @@ extern "C" void LAMINA_KERNEL(gemm_f32_pack_a_any)(LAMINA_PACK_PARAMETERS) noexc
 // ---- whole products -------------------------------------------------------------------------------------------------
 
 extern "C" void LAMINA_KERNEL(gemm_f32)(const void* args, void* scratch) noexcept {
-  run_product<whole_numbers<float>>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));
+  run_product<unconverted<float>>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));
 }
 extern "C" void LAMINA_KERNEL(gemm_f64)(const void* args, void* scratch) noexcept {
-  run_product<whole_numbers<double>>(*static_cast<const gemm_args*>(args), static_cast<double*>(scratch));
+  run_product<unconverted<double>>(*static_cast<const gemm_args*>(args), static_cast<double*>(scratch));
 }
 extern "C" void LAMINA_KERNEL(gemm_f32_prepacked)(const void* args, void*) noexcept {
-  run_prepacked<whole_numbers<float>>(*static_cast<const gemm_args*>(args));
+  run_prepacked<unconverted<float>>(*static_cast<const gemm_args*>(args));
 }
 extern "C" void LAMINA_KERNEL(gemm_f32_one_tile)(const void* args, void*) noexcept {
   run_tile_alone<float>(*static_cast<const gemm_args*>(args));
@@ -257,7 +257,7 @@ kernel prepare_f32(gemm_args* args) noexcept {
     g.a_in_columns = g.pack_a || !a_in_rows;
     choose_f32_tiles(g);
   }
-  cut_blocks<whole_numbers<float>>(g);
+  cut_blocks<unconverted<float>>(g);
   return is_row(g)                     ? row_kernel(g)
          : is_tile(g) && !is_column(g) ? &LAMINA_KERNEL(gemm_f32_one_tile)
          : is_prepacked(g)             ? &LAMINA_KERNEL(gemm_f32_prepacked)
@@ -300,16 +300,16 @@ kernel prepare_f64(gemm_args* args) noexcept {
   g.tile[0][0] = &LAMINA_KERNEL(gemm_f64_tile);
   g.tile[0][1] = &LAMINA_KERNEL(gemm_f64_tile_last);
   g.tile[1][0] = g.tile[1][1] = &LAMINA_KERNEL(gemm_f64_tile_row);
-  cut_blocks<whole_numbers<double>>(g);
+  cut_blocks<unconverted<double>>(g);
   return &LAMINA_KERNEL(gemm_f64);
 }
 
 kernel prepare_f64_kernel(gemm_args* args, bool) noexcept { return prepare_f64(args); }
 
 template <class T> std::size_t scratch_bytes(const gemm_args* args) noexcept {
-  return scratch_of<whole_numbers<T>>(*args);
+  return scratch_of<unconverted<T>>(*args);
 }
-template <class T> std::size_t packed_bytes(long k, long n) noexcept { return packed_size<whole_numbers<T>>(k, n); }
+template <class T> std::size_t packed_bytes(long k, long n) noexcept { return packed_size<unconverted<T>>(k, n); }
 
 }  // namespace LAMINA_KERNEL_SET
 

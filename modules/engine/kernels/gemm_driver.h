@@ -93,7 +93,7 @@ template <class Form> LAMINA_INLINE std::size_t packed_size(long k, long n) {
 /// One block of K and N of one product, for the loops over rows and tiles.
 template <class T> struct block {
   long k, columns;
-  const void* a;  // of type T if A is to be packed, else of the type that tiles read
+  const void* a;  // of type T if A gets packed, else of the type that tiles read
   const T* b;
   long b_step, b_panel;  // column j of the block, a multiple of the panel width, starts at b + j * b_panel
   T* c;

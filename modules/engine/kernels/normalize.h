@@ -91,12 +91,12 @@ template <class T> LAMINA_APART void normalize(const normalize_args& a) {
                          ? (a.bias != nullptr ? &write_row<true, true, T> : &write_row<true, false, T>)
                          : (a.bias != nullptr ? &write_row<false, true, T> : &write_row<false, false, T>);
   factors<T> known[2];
-  for (long r = 0, before = 0, turn = 0; r < a.rows || before > 0; turn = 1 - turn) {
+  for (long r = 0, before = 0, current = 0; r < a.rows || before > 0; current = 1 - current) {
     const long left = a.rows - r, count = left < max ? left : max;
-    factors<T>& f = known[turn];
+    factors<T>& f = known[current];
     if (count > 0) find_means(a, in + r * n, count, f);
     LAMINA_NO_UNROLL for (long i = 0, at = r - before; at < r; ++i, ++at) {
-      const T mean = known[1 - turn].mean[i], scale = known[1 - turn].scale[i];
+      const T mean = known[1 - current].mean[i], scale = known[1 - current].scale[i];
       if (a.mean != nullptr) static_cast<T*>(a.mean)[at] = mean;
       if (a.scale != nullptr) static_cast<T*>(a.scale)[at] = scale;
       write(a, in + at * n, out + at * n, mean, scale);

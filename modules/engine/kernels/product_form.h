@@ -13,7 +13,7 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 
 /// Unconverted numbers, one per step.
-template <class T> struct whole_numbers {
+template <class T> struct unconverted {
   using number = T;  // of sums
   using x = T;       // of A
   static constexpr int numbers = 1, parts = 1;

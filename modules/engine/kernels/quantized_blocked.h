@@ -60,10 +60,10 @@ struct added {
         to(*a.sum_zero_point, a.sum_low, a.sum_high) {}
   LAMINA_INLINE __m512i operator()(__m512 v, const block_bytes& from, const std::int8_t* other) const {
     const __m512 whole = _mm512_roundscale_ps(_mm512_min_ps(from.max, _mm512_max_ps(v, _mm512_set1_ps(least))), 0);
-    const __m512 mine = _mm512_mul_ps(_mm512_sub_ps(whole, _mm512_set1_ps(a_zero_point)), _mm512_set1_ps(a_factor));
-    const __m512 its =
+    const __m512 scaled_a = _mm512_mul_ps(_mm512_sub_ps(whole, _mm512_set1_ps(a_zero_point)), _mm512_set1_ps(a_factor));
+    const __m512 scaled_b =
         _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(other), _mm512_set1_ps(b_zero_point)), _mm512_set1_ps(b_factor));
-    return to.rounded(_mm512_add_ps(mine, its));
+    return to.rounded(_mm512_add_ps(scaled_a, scaled_b));
   }
 };
 
@@ -157,8 +157,8 @@ template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_p
 template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, long pixels, const std::int8_t* const* x,
                                                      long blocks, const std::int8_t* panel, const factors& by,
                                                      std::int8_t* out, long out_step, long b_at) {
-  const long tiles = parts_of(pixels, 8), turns = tiles * parts_of(of.words, words_between),
-             lines = of.far ? parts_of(2 * of.panel_step, 64 * turns) : 0;
+  const long tiles = parts_of(pixels, 8), iterations = tiles * parts_of(of.words, words_between),
+             lines = of.far ? parts_of(2 * of.panel_step, 64 * iterations) : 0;
   const auto run = [&]<int NV>(long k, std::integral_constant<int, NV>) __attribute__((always_inline)) {
     const std::int8_t *weights = panel + k * of.panel_step, *ahead = weights + 2 * of.panel_step;
     even_parts(pixels, 8, [&](long p, int tall) __attribute__((always_inline)) {
@@ -166,7 +166,7 @@ template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, lo
         block_tile<MR, NV, Added>(of, x + p, weights, by.bias + k * 16, by.factor + k * 16, out + k * out_step + p * 16,
                                   out_step, b_at, ahead, lines);
       });
-      ahead += lines * 64 * (turns / tiles);
+      ahead += lines * 64 * (iterations / tiles);
     });
   };
   long k = 0;

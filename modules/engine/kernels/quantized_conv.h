@@ -20,11 +20,11 @@ template <class Form> struct conv_layout {
 
   long channels, filters;  // per group
   bool by_channels, pixels_in_lanes;
-  long planes, taps, words;   // words: per filter
-  long phase, phases, rests;  // stored remainders: step and number of columns, number of rows
-  long band, rows, pitch;     // output rows; rows per remainder, words per row
-  long segment, plane, raw;   // words per remainder of columns; size in bytes of a plane of words, and of raw bytes
-  long line_step;             // results per line
+  long planes, taps, words;        // words: per filter
+  long phase, phases, remainders;  // stored remainders: step and number of columns, number of rows
+  long band, rows, pitch;          // output rows; rows per remainder, words per row
+  long segment, plane, raw;  // words per remainder of columns; size in bytes of a plane of words, and of raw bytes
+  long line_step;            // results per line
   std::size_t image, raws, at, factors, results, bytes;
 
   /// `to_blocks`: the lanes are filters, and the results channel blocks.
@@ -45,13 +45,13 @@ template <class Form> struct conv_layout {
         phase = rest, rest = next;
       }
     phases = w.stride_w / phase;
-    rests = w.stride_h < span ? w.stride_h : span;
+    remainders = w.stride_h < span ? w.stride_h : span;
     pitch = parts_of(w.width + 2 * w.pad_w + (w.more_w > 0 ? w.more_w : 0), w.stride_w);
-    const long more = parts_of(span, w.stride_h), row = phases * rests * pitch * 4;
+    const long more = parts_of(span, w.stride_h), row = phases * remainders * pitch * 4;
     const long bands = parts_of(planes * row * (w.out_height - 1 + more), band_bytes);
     band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);
     rows = band - 1 + more;
-    segment = rests * rows * pitch;
+    segment = remainders * rows * pitch;
     plane = (phases * segment * 4 + 63) / 128 * 128 + 64;  // an odd number of lines avoids cache conflicts
     raw = static_cast<long>(whole_lines(segment * w.stride_w + numbers * w.dilation_w + 128));
 
@@ -142,8 +142,8 @@ template <class Form, class Result> struct conv_run {
     for (long r = 0, rest = 0, q = 0; r < used; ++r) {
       std::int8_t* row = all + (rest * has.rows + q) * step + w.pad_w;
       const long y = top + r;
-      if (rest < has.rests && y >= 0 && y < w.height) copy_bytes(row, from + y * w.width, w.width);
-      else if (rest < has.rests)
+      if (rest < has.remainders && y >= 0 && y < w.height) copy_bytes(row, from + y * w.width, w.width);
+      else if (rest < has.remainders)
         for (long x = 0; x < step - w.pad_w; x += 16) put(row + x, bytes16(zero), step - w.pad_w - x);
       if (++rest == w.stride_h) rest = 0, ++q;
     }
@@ -281,7 +281,7 @@ template <class Form> LAMINA_INLINE void prepare_scratch(const conv_layout<Form>
       for (long t = 0; t < has.taps; ++t) {
         const long column = has.column_of(w, t), row = i * w.dilation_h;
         *at++ = p * has.plane +
-                ((column % w.stride_w / has.phase * has.rests + row % w.stride_h) * has.rows + row / w.stride_h) *
+                ((column % w.stride_w / has.phase * has.remainders + row % w.stride_h) * has.rows + row / w.stride_h) *
                     has.pitch * 4 +
                 column / w.stride_w * 4;
       }

@@ -12,8 +12,8 @@ namespace quantized {
 struct line_layout {
   static constexpr long band_bytes = 24 * 1024, slack = 5 * 16;
   static constexpr int together = this_isa == isa::sse2 ? 2 : 4;  // registers of 16 pixels that are summed together
-  long span, more, pitch;  // rows that a result reads; padding columns on the right; results per row of the line
-  long rests, band, rows;  // remainders of rows; output rows at a time, and rows of each remainder that they read
+  long span, more, pitch;       // rows that a result reads; padding columns on the right; results per row of the line
+  long remainders, band, rows;  // remainders of rows; output rows at a time, and rows of each remainder that they read
 
   line_layout(const window& w, long bytes_of_pixel)
       : span((w.kernel_h - 1) * w.dilation_h + 1),
@@ -21,9 +21,9 @@ struct line_layout {
         pitch(w.stride_w == 1 ? w.width + (w.pad_w > more ? w.pad_w : more)
                               : parts_of(w.width + w.pad_w + more, w.stride_w)) {
     if (pitch < w.out_width) pitch = w.out_width;
-    rests = w.stride_h < span ? w.stride_h : span;
+    remainders = w.stride_h < span ? w.stride_h : span;
     const long of_span = parts_of(span, w.stride_h);
-    band = band_bytes / (rests * pitch * w.stride_w * bytes_of_pixel) - of_span + 1;
+    band = band_bytes / (remainders * pitch * w.stride_w * bytes_of_pixel) - of_span + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
     rows = band - 1 + of_span;
   }
@@ -63,7 +63,7 @@ struct depthwise_layout : line_layout {
   long segment;  // floats per remainder of columns
   std::size_t at, line, bytes;
 
-  explicit depthwise_layout(const window& w) : line_layout(w, 4), segment(rests * rows * pitch) {
+  explicit depthwise_layout(const window& w) : line_layout(w, 4), segment(remainders * rows * pitch) {
     at = whole_lines((segment * w.stride_w + w.pad_w + slack) * 4);
     line = at + whole_lines(w.kernel_h * w.kernel_w * 8);
     bytes = line + line_bytes();
@@ -122,7 +122,7 @@ template <class Result> struct depthwise_run {
       if (stride > 1 && last > has.pitch) last = has.pitch;
       const long n = last - begin, column = begin * stride + k - pad;
       if (n <= 0) continue;
-      for (long rest = 0; rest < has.rests; ++rest) {
+      for (long rest = 0; rest < has.remainders; ++rest) {
         float* to = image + k * has.segment + rest * has.rows * has.pitch + begin;
         for (long r = rest; r < used; r += w.stride_h, to += has.pitch) {
           const bool inside = top + r >= 0 && top + r < w.height;
@@ -158,11 +158,11 @@ template <class Result> struct depthwise_run {
             finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor));
     }
   }
-  /// Computes `count` output rows of a filter from the current band; `room`: numbers from `out` on that are writable.
-  LAMINA_INLINE void filter(long count, const float* taps, number* out, long room, const std::int32_t* bias,
+  /// Computes `count` output rows of a filter from the current band; `capacity`: numbers from `out` on that are writable.
+  LAMINA_INLINE void filter(long count, const float* taps, number* out, long capacity, const std::int32_t* bias,
                             const float* factor) const {
     tiles_of_line(has, w, count, [&]<int V>(long p) __attribute__((always_inline)) { tile<V>(p, taps, bias, factor); });
-    rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, room);
+    rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, capacity);
   }
 };
 
@@ -196,10 +196,10 @@ template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& 
       a, has,
       [&](const std::int8_t* in, long first, long count, bool bands)
           __attribute__((always_inline)) { run.convert(in, first, count, bands); },
-      [&](long o, long count, typename Result::number* out, long room) __attribute__((always_inline)) {
+      [&](long o, long count, typename Result::number* out, long capacity) __attribute__((always_inline)) {
         const float factor = Result::factor_of(a.to, o);
         const std::int32_t bias = Result::bias_of(a.to, o);
-        run.filter(count, taps + o * depthwise_layout::packed(w), out, room, &bias, &factor);
+        run.filter(count, taps + o * depthwise_layout::packed(w), out, capacity, &bias, &factor);
       });
 }
 

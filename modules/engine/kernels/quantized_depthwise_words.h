@@ -14,7 +14,7 @@ struct depthwise_words_layout : line_layout {
 
   explicit depthwise_words_layout(const window& w)
       : line_layout(w, 1), row(pitch * w.stride_w), words(parts_of(w.kernel_w, 4)) {
-    at = whole_lines(rests * rows * row + w.pad_w + 16 * together * w.stride_w + 128);
+    at = whole_lines(remainders * rows * row + w.pad_w + 16 * together * w.stride_w + 128);
     line = at + whole_lines(w.kernel_h * words * 8);
     bytes = line + line_bytes();
   }
@@ -66,7 +66,7 @@ template <class Result> struct depthwise_words_run {
   LAMINA_INLINE void cut(const std::int8_t* in, long first, long count, bool bands) const {
     constexpr bytes16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
     const long top = first * w.stride_h - w.pad_h, used = (count - 1) * w.stride_h + has.span, width = w.width;
-    for (long rest = 0; rest < has.rests; ++rest) {
+    for (long rest = 0; rest < has.remainders; ++rest) {
       std::int8_t* to = image + rest * has.rows * has.row + w.pad_w;
       for (long r = rest; r < used; r += w.stride_h, to += has.row) {
         const bool inside = top + r >= 0 && top + r < w.height;
@@ -120,13 +120,13 @@ template <class Result> struct depthwise_words_run {
             finished.template operator()<false>(reinterpret_cast<const std::int32_t*>(&all), bias, factor));
     }
   }
-  /// Computes `count` output rows of a filter from the current band; `room`: numbers from `out` on that are writable.
-  LAMINA_INLINE void filter(const cutter& cut_out, long count, const std::int32_t* taps, number* out, long room,
+  /// Computes `count` output rows of a filter from the current band; `capacity`: numbers from `out` on that are writable.
+  LAMINA_INLINE void filter(const cutter& cut_out, long count, const std::int32_t* taps, number* out, long capacity,
                             const std::int32_t* bias, const float* factor) const {
     const long step = 16 * w.stride_w;
     tiles_of_line(has, w, count,
                   [&]<int V>(long p) __attribute__((always_inline)) { tile<V>(p, cut_out, taps, step, bias, factor); });
-    rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, room);
+    rows_of_line<typename Result::numbers16>(line, has.pitch, out, w.out_width, count, capacity);
   }
 };
 
@@ -159,11 +159,11 @@ template <class Result> LAMINA_INLINE void depthwise_words(const quantized_conv_
       a, has,
       [&](const std::int8_t* in, long first, long count, bool bands)
           __attribute__((always_inline)) { run.cut(in, first, count, bands); },
-      [&](long o, long count, typename Result::number* out, long room) __attribute__((always_inline)) {
+      [&](long o, long count, typename Result::number* out, long capacity) __attribute__((always_inline)) {
         const float factor = Result::factor_of(a.to, o);
         const std::int32_t* words = taps + o * packed;
         const std::int32_t bias = less_zero_point(Result::bias_of(a.to, o), zero_point, words[packed - 1]);
-        run.filter(cut_out, count, words, out, room, &bias, &factor);
+        run.filter(cut_out, count, words, out, capacity, &bias, &factor);
       });
 }
 

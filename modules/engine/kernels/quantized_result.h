@@ -70,11 +70,11 @@ struct sums_result {
   }
 };
 
-/// Copies rows with stride `pitch` in a line to contiguous rows of a map; may write only `room` numbers from `to` on.
+/// Copies rows with stride `pitch` in a line to contiguous rows of a map; may write only `capacity` numbers from `to` on.
 template <class V, class T>
-LAMINA_INLINE void rows_of_line(const T* line, long pitch, T* to, long width, long rows, long room) {
-  for (long r = 0; r < rows; ++r, line += pitch, to += width, room -= width) {
-    if (room < width + 16) copy(to, line, width);
+LAMINA_INLINE void rows_of_line(const T* line, long pitch, T* to, long width, long rows, long capacity) {
+  for (long r = 0; r < rows; ++r, line += pitch, to += width, capacity -= width) {
+    if (capacity < width + 16) copy(to, line, width);
     else  // writes past a row into the next one, which overwrites the excess
       for (long x = 0; x < width; x += 16) write(to + x, read<V>(line + x));
   }

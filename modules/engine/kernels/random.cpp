@@ -76,7 +76,7 @@ LAMINA_INLINE pair box_muller(double v, double w) {
   const double radius = __builtin_sqrt(-2. * wide::log(1. - v));
   // subtracts quarter turns exactly
   constexpr double magic = 0x1.8p52;
-  const double turns = 4. * w, t = turns + magic, rest = turns - (t - magic);
+  const double quarters = 4. * w, t = quarters + magic, rest = quarters - (t - magic);
   const auto quarter = __builtin_bit_cast(std::uint64_t, t);
   const wide::sine_cosine r = wide::sine_cosine_small(rest * (wide::pi / 2));
   const double s = (quarter & 1) != 0 ? r.cosine : r.sine, c = (quarter & 1) != 0 ? r.sine : r.cosine;

@@ -165,10 +165,10 @@ template <class T> long run(const chain_args& args, char* const* address, unsign
     if ((spread & 1u) == 0) continue;
     at[o] = address[o];
     if (args.operand[o].inner < 0) continue;  // repeats along a tile
-    T* const room = reinterpret_cast<T*>(blocks + o * (chain_tile * 8));
+    T* const tile = reinterpret_cast<T*>(blocks + o * (chain_tile * 8));
     const vec<T> value = broadcast(reinterpret_cast<const T*>(address[o]));
-    LAMINA_NO_UNROLL for (int i = 0; i < registers; ++i) kernels::store(room + i * width<T>, value);
-    at[o] = reinterpret_cast<char*>(room);
+    LAMINA_NO_UNROLL for (int i = 0; i < registers; ++i) kernels::store(tile + i * width<T>, value);
+    at[o] = reinterpret_cast<char*>(tile);
   }
   code<T> codes[register_steps];
   const int count = args.register_count;

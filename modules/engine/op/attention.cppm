@@ -89,7 +89,7 @@ struct attention {
   using attributes = attention_attributes;
   static constexpr void infer(const attributes& at, view<const tensor_type> in, inference& out) {
     if (in.size() < 3 || in.size() > 4) {
-      out.why << "takes queries, keys, values and a mask or none, not " << in.size() << " operands";
+      out.why << "takes queries, keys, values and an optional mask, not " << in.size() << " operands";
       return;
     }
     const shape &q = in[0].dims, &k = in[1].dims, &v = in[2].dims;
@@ -97,7 +97,7 @@ struct attention {
         !detail::may_compute_in(at.compute, in[0].element, out))
       return;
     if (q.rank < 2 || k.rank != q.rank || v.rank != q.rank) {
-      out.why << "queries, keys and values of one rank [..., T, D] are expected";
+      out.why << "queries, keys and values must have the same rank [..., T, D]";
       return;
     }
     const int last = q.rank - 1;
@@ -106,7 +106,7 @@ struct attention {
       return;
     }
     if (q[last] == dim(0)) {
-      out.why << "queries and keys have no depth";
+      out.why << "queries and keys have depth 0";
       return;
     }
     if (!may_equal(k[last - 1], v[last - 1])) {
@@ -117,8 +117,7 @@ struct attention {
     for (int i = 0; i < last - 1; ++i) {
       const bool heads = i == last - 2;
       if (!may_equal(k[i], v[i]) || !(heads ? divides(k[i], q[i]) : may_equal(q[i], k[i]))) {
-        out.why << (heads ? "the heads of keys and values do not divide those of the queries"
-                          : "the leading axes differ");
+        out.why << (heads ? "query heads are not a multiple of key and value heads" : "the leading axes differ");
         return;
       }
       if (!heads) s[i] = better(q[i], k[i]);
@@ -180,7 +179,7 @@ struct group_heads {
     if (all == dim(1)) groups = shared = 1;
     else if (all.is_number() && heads.is_number()) {
       if (heads.code > 0 ? all.code % heads.code != 0 : all.code != 0) {
-        out.why << heads << " heads of keys do not divide " << all;
+        out.why << heads << " key heads do not divide " << all;
         return;
       }
       shared = heads.code > 0 ? dim(all.code / heads.code) : dim(1);
@@ -216,16 +215,16 @@ struct cached_attention {
       return;
     }
     if (!fits(shape{1}, in[5].dims)) {
-      out.why << "the count of earlier positions is not [1]";
+      out.why << "the count of earlier positions must be [1]";
       return;
     }
     if (!may_equal(q[q.rank - 2], k[q.rank - 2])) {
-      out.why << "each query of the block has a key of its own";
+      out.why << "queries and keys differ in number";
       return;
     }
-    if (!same_but_room(k, in[3].dims) || !same_but_room(v, in[4].dims) ||
+    if (!same_except_capacity(k, in[3].dims) || !same_except_capacity(v, in[4].dims) ||
         !may_equal(in[3].dims[q.rank - 2], in[4].dims[q.rank - 2])) {
-      out.why << "the memory must have the shape of keys and values but for the number of positions";
+      out.why << "the cache must have the shape of keys and values except for the number of positions";
       return;
     }
     shape s = q;
@@ -241,7 +240,7 @@ struct cached_attention {
   static void emit(emission&);
 
  private:
-  static constexpr bool same_but_room(const shape& block, const shape& memory) {
+  static constexpr bool same_except_capacity(const shape& block, const shape& memory) {
     if (memory.rank != block.rank) return false;
     for (int i = 0; i < block.rank; ++i)
       if (i != block.rank - 2 && !may_equal(block[i], memory[i])) return false;
@@ -342,7 +341,7 @@ struct rotary_embedding {
     }
     if (fits && x.is_static() && table.is_static()) fits = detail::rows_of_rotary(x, table).has_value();
     if (!fits) {
-      out.why << "cosines and sines that broadcast to the operand, with its depth, are expected";
+      out.why << "cosines and sines must broadcast to the operand and have its depth";
       return;
     }
     out.result(in[0].element, x);

@@ -44,7 +44,7 @@ inline constexpr const operation& record<Op> = record_in_library<Op>();
 /// Interleaves `groups` equal groups of channels: the first channel of each group, the second of each, and so on.
 /// Several values are concatenated along axis 1 first.
 /// Shapes: x [N, C, ...] -> [N, count, ...].   Units: none.
-/// Errors: shape_error where the channels are no multiple of `groups`, or fewer than the selected range needs.
+/// Errors: shape_error where the channels are not a multiple of `groups`, or fewer than the selected range needs.
 /// Source: Zhang, Zhou, Lin, Sun, "ShuffleNet" (2017), arXiv:1707.01083.
 export value channel_shuffle(view<const value> x, const channel_shuffle_attributes& a, const origin& = {});
 export value channel_shuffle(const value& x, std::int64_t groups, const origin& = {});

@@ -61,11 +61,11 @@ void channel_shuffle::infer(const attributes& a, view<const tensor_type> in, inf
   shape s = joined.results[0].dims;
   const std::int64_t channels = s[1].is_number() ? s.at(1) : std::numeric_limits<std::int64_t>::max();
   if (a.groups < 1 || (s[1].is_number() && channels % a.groups != 0)) {
-    out.why << s[1] << " channels are no multiple of " << a.groups << " groups";
+    out.why << s[1] << " channels are not a multiple of " << a.groups << " groups";
     return;
   }
   if (a.start < 0 || a.start > channels || a.count < -1 || a.count > channels - a.start) {
-    out.why << a.count << " channels from " << a.start << " on are not among " << s[1];
+    out.why << a.count << " channels from " << a.start << " do not fit in " << s[1];
     return;
   }
   if (a.count >= 0) s[1] = dim(a.count);

@@ -25,7 +25,7 @@ int length_of(const tensor_type& t, std::string_view what, int max, inference& o
     return -1;
   }
   if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > max) {
-    out.why << what << " are expected as one vector of a known length of at most " << max;
+    out.why << what << " must be a vector of known length, at most " << max;
     return -1;
   }
   return static_cast<int>(t.dims.at(0));
@@ -53,7 +53,7 @@ bool extents_of(const any_tensor& t, shape& to, inference& out) {
 bool axes_fit(const axes& a, int rank, inference& out) {
   unsigned bits = 0;
   if (detail::named_axes(a, rank, bits)) return true;
-  out.why << "the axes " << a << " are not different ones of an operand of rank " << rank;
+  out.why << "the axes " << a << " are not distinct axes of an operand of rank " << rank;
   return false;
 }
 int axis_at(const axes& a, int i, int rank) { return detail::normal_axis(a[i], rank); }
@@ -106,7 +106,7 @@ std::vector<run_of_positions> runs_of(const axes& along, const shape& s, view<co
 // Checks operands from `first` on as lists for the axes, as far as known; false, with a reason, if they do not fit.
 bool slice_lists(const axes& along, int rank, view<const tensor_type> in, std::size_t first, inference& out) {
   if (in.size() < first + 2 || in.size() > first + 3) {
-    out.why << "takes starts, stops and perhaps steps, and is given " << static_cast<std::int64_t>(in.size() - first)
+    out.why << "takes starts, stops and optional steps; got " << static_cast<std::int64_t>(in.size() - first)
             << " lists";
     return false;
   }
@@ -121,7 +121,7 @@ bool slice_lists(const axes& along, int rank, view<const tensor_type> in, std::s
   if (const any_tensor* steps = out.elements_of(first + 2))
     for (std::int64_t step : numbers(*steps))
       if (step == 0) {
-        out.why << "a step of 0";
+        out.why << "steps must not be 0";
         return false;
       }
   return true;
@@ -177,7 +177,7 @@ bool border_lists(const axes& along, int rank, const tensor_type& list, inferenc
   const int n = length_of(list, "borders", 2 * max_rank, out);
   if (n < 0) return false;
   if (n == 2 * along.count) return true;
-  out.why << n << " borders do not fit " << along.count << " axes, which have two each";
+  out.why << n << " borders for " << along.count << " axes; expected two each";
   return false;
 }
 // Pads where a border is positive, then crops the negative ones, which may remove padding again.
@@ -206,7 +206,7 @@ void reshape_to::infer(const attributes& a, view<const tensor_type> in, inferenc
   for (std::int64_t n : numbers(*known)) {
     const int i = to.rank;
     if (n < -1 || (n == 0 && a.keep_zero && i >= in[0].dims.rank)) {
-      out.why << (n ? "an extent of " : "the operand has no axis whose extent could stay for the ") << n
+      out.why << (n ? "an extent of " : "the operand has no axis to copy for extent ") << n
               << (n ? " is negative" : "");
       return;
     }
@@ -214,7 +214,7 @@ void reshape_to::infer(const attributes& a, view<const tensor_type> in, inferenc
     kept = kept || (n == 0 && a.keep_zero && !to.back().is_number());
   }
   if (std::count(numbers(*known).begin(), numbers(*known).end(), -1) > 1) {
-    out.why << "of several extents only one can be inferred";
+    out.why << "only one extent can be inferred";
     return;
   }
   if (kept) out.result(in[0].element, to);
@@ -290,7 +290,7 @@ void slice_at_grad::infer(const attributes& a, view<const tensor_type> in, infer
     for (int i = 0; i < a.axes.count; ++i)
       part[axis_at(a.axes, i, part.rank)] = dim(runs[static_cast<std::size_t>(i)].count);
     if (!fits(part, in[0].dims)) {
-      out.why << "the part of the second operand is " << part;
+      out.why << "the first operand must be " << part;
       return;
     }
   }
@@ -318,10 +318,10 @@ value slice_at_grad::bind(const attributes& a, view<const value> in) {
 // ---- tile_by --------------------------------------------------------------------------------------------------------
 
 void tile_by::infer(const attributes&, view<const tensor_type> in, inference& out) {
-  const int n = length_of(in[1], "numbers of tiles", max_rank, out);
+  const int n = length_of(in[1], "repeats", max_rank, out);
   if (n < 0) return;
   if (n != in[0].dims.rank) {
-    out.why << n << " numbers of tiles do not fit " << in[0].dims.rank << " axes";
+    out.why << n << " repeats do not fit " << in[0].dims.rank << " axes";
     return;
   }
   shape repeats;
@@ -366,7 +366,7 @@ void pad_by_grad::infer(const attributes& a, view<const tensor_type> in, inferen
   if (const any_tensor* known = out.elements_of(2)) {
     if (!add_borders(s, a.axes, *known, out)) return;
     if (!fits(s, in[0].dims)) {
-      out.why << "the second operand with borders is " << s;
+      out.why << "the first operand must be " << s;
       return;
     }
   }
@@ -386,7 +386,7 @@ constexpr std::int64_t max_range = std::int64_t(1) << 31;
 // Number of elements of a range; -1, with a reason, if the range is invalid.
 template <class T> std::int64_t range_count(T start, T stop, T step, inference& out) {
   if (step == 0 || !(step == step)) {
-    out.why << "a step of " << static_cast<double>(step);
+    out.why << "step must be a nonzero number, not " << static_cast<double>(step);
     return -1;
   }
   const double n = std::ceil((static_cast<double>(stop) - static_cast<double>(start)) / static_cast<double>(step));
@@ -420,7 +420,7 @@ void arange::infer(const attributes&, view<const tensor_type> in, inference& out
   if (!detail::same_elements(in, out)) return;
   for (const auto& t : in)
     if (!is_one_number(t)) {
-      out.why << "start, stop and step are one number each";
+      out.why << "start, stop and step must be one number each";
       return;
     }
   const auto known = known_lists(out, 0, 3);
@@ -450,7 +450,7 @@ void full::infer(const attributes&, view<const tensor_type> in, inference& out) 
   const int rank = length_of(in[0], "extents", max_rank, out);
   if (rank < 0) return;
   if (!is_one_number(in[1])) {
-    out.why << "one number is to stand everywhere, and the second operand has others";
+    out.why << "the second operand must be one number";
     return;
   }
   shape to;

@@ -77,7 +77,7 @@ struct equation {
         seen = true;
         i += 2;
         for (int k = of_dots; k-- > 0;) all.push_back(dots + k);
-      } else refuse(error_kind::value, "letters, one `...` of each operand, `,` and one `->` are expected");
+      } else refuse(error_kind::value, "expected letters, one `...` per operand, `,` and one `->`");
     }
     return all;
   }
@@ -158,8 +158,7 @@ std::vector<term> terms_of(const equation& e, view<const value> operands, int& o
     const int rank = operands[i].shape().rank, rest = rank - equation::letters(part);
     if (rest < 0 || (!open && rest > 0)) {
       text t;
-      t << "operand " << static_cast<std::int64_t>(i) << " has " << rank << " axes, for which `" << part
-        << "` does not stand";
+      t << "operand " << static_cast<std::int64_t>(i) << " has " << rank << " axes; expected `" << part << "`";
       e.refuse(error_kind::shape, t.view());
     }
     if (open) of_dots = std::max(of_dots, rest);
@@ -173,7 +172,7 @@ std::vector<term> terms_of(const equation& e, view<const value> operands, int& o
       const auto [known, fresh] = extents.emplace(t.of[k], n.code);
       if (!fresh && known->second != n.code) {
         text why;
-        why << "axes of one letter have " << known->second << " and " << n.code << " positions";
+        why << "axes with the same letter have " << known->second << " and " << n.code << " positions";
         e.refuse(error_kind::shape, why.view());
       }
     }
@@ -212,7 +211,7 @@ labels result_of(const equation& e, const std::vector<term>& terms, int of_dots)
 value einsum(std::string_view text, view<const value> operands, const origin&) {
   const equation e(text);
   if (e.operands.size() != operands.size() || operands.empty())
-    e.refuse(error_kind::value, "the equation has another number of operands than are given");
+    e.refuse(error_kind::value, "the number of operands does not match the equation");
   int of_dots = 0;
   const std::vector<term> terms = terms_of(e, operands, of_dots);
   const labels result = result_of(e, terms, of_dots);

@@ -34,16 +34,16 @@ void check_subprogram(const program* owner, std::string_view function, const pro
   text t;
   if (!sub) refuse(owner, function, error_kind::value, t << "the " << which << " is a null pointer");
   if (!sub->states().empty() || !sub->assignments().empty())
-    refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
+    refuse(owner, function, error_kind::state, t << "a subprogram cannot have states");
 }
 // Checks that an operand fits the subprogram's input.
 void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what,
-                   std::size_t i, const tensor_type& wanted, std::string_view which) {
+                   std::size_t i, const tensor_type& expected, std::string_view which) {
   text t;
-  if (accepts(wanted, given)) return;
+  if (accepts(expected, given)) return;
   refuse(&owner, function,
-         wanted.element != given.element || wanted.kind != given.kind ? error_kind::type : error_kind::shape,
-         t << what << " " << i << " is " << given << ", and the " << which << " takes " << wanted);
+         expected.element != given.element || expected.kind != given.kind ? error_kind::type : error_kind::shape,
+         t << what << " " << i << " is " << given << "; the " << which << " takes " << expected);
 }
 const tensor_type& input_type(const program& p, std::size_t i) { return p.at(p.inputs()[i]).results[0]; }
 }  // namespace
@@ -55,7 +55,7 @@ std::vector<value> call(std::shared_ptr<const program> subprogram, view<const va
   check_subprogram(&owner, "call", subprogram.get(), "subprogram");
   if (operands.size() != subprogram->inputs().size())
     refuse(&owner, "call", error_kind::value,
-           t << "the subprogram takes " << subprogram->inputs().size() << " operands and is given " << operands.size());
+           t << "the subprogram takes " << subprogram->inputs().size() << " operands; got " << operands.size());
   for (std::size_t i = 0; i < operands.size(); ++i)
     check_operand(owner, "call", operands[i].type(), "operand", i, input_type(*subprogram, i), "subprogram");
   auto outputs = subprogram->outputs().size();
@@ -110,7 +110,7 @@ void op::in_training::emit(emission& e) { detail::emit_copy(e); }
 
 void op::cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
   if (in[0].element != dtype::boolean || (in[0].dims.is_static() && in[0].dims.size() != 1))
-    why << "the predicate is " << in[0] << " and must be bool of one element";
+    why << "the predicate is " << in[0] << "; expected one bool";
   in.erase(in.begin());
 }
 
@@ -126,7 +126,7 @@ std::vector<value> cond(const value& predicate, std::shared_ptr<const program> t
     refuse_counted(p, "cond", owner.place());
     if (p.inputs().size() != operands.size() || operands.empty())
       refuse(&owner, "cond", error_kind::value,
-             t << "the " << names[b] << " takes " << p.inputs().size() << " operands and is given " << operands.size());
+             t << "the " << names[b] << " takes " << p.inputs().size() << " operands; got " << operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i)
       check_operand(owner, "cond", operands[i].type(), "operand", i, input_type(p, i), names[b]);
   }
@@ -157,21 +157,20 @@ std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<co
   program& owner = first.owner();
   text t;
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "loop", kind, why); };
-  if (max < 1) fail(error_kind::value, t << "at most " << max << " iterations; at least 1 is needed");
-  if (carries.empty()) fail(error_kind::value, t << "there is nothing that an iteration hands on to the next");
+  if (max < 1) fail(error_kind::value, t << "max is " << max << "; expected at least 1");
+  if (carries.empty()) fail(error_kind::value, t << "expected at least one carry");
   check_subprogram(&owner, "loop", body.get(), "subprogram");
   if (body->inputs().size() != given)
-    fail(error_kind::value,
-         t << "the subprogram takes " << body->inputs().size() << " operands and is given " << given);
+    fail(error_kind::value, t << "the subprogram takes " << body->inputs().size() << " operands; got " << given);
   if (body->outputs().size() != carries.size() + 1)
-    fail(error_kind::value, t << "the subprogram gives " << body->outputs().size() << " results; a predicate and "
-                              << carries.size() << " carries are needed");
+    fail(error_kind::value, t << "the subprogram gives " << body->outputs().size()
+                              << " results; expected a predicate and " << carries.size() << " carries");
   refuse_counted(*body, "loop", owner.place());
   const tensor_type predicate{dtype::boolean, {}}, next = body->type(body->outputs()[0].value);
   const auto check_truth = [&](const tensor_type& is, std::string_view which) {
     if (is != predicate)
       fail(is.element == dtype::boolean ? error_kind::shape : error_kind::type,
-           t << "the predicate for the " << which << " iteration is " << is << " and must be bool []");
+           t << "the predicate for the " << which << " iteration is " << is << "; expected bool []");
   };
   check_truth(first.type(), "first");
   check_truth(next, "next");
@@ -180,7 +179,7 @@ std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<co
     check_operand(owner, "loop", is, "carry", i, input_type(*body, i), "subprogram");
     if (made.element != is.element || (!fits(made.dims, is.dims) && !fits(is.dims, made.dims)))
       fail(made.element != is.element ? error_kind::type : error_kind::shape,
-           t << "carry " << i << " is " << is << " and an iteration makes " << made << " of it");
+           t << "carry " << i << " is " << is << "; an iteration gives " << made << " for it");
   }
   for (std::size_t i = 0; i < invariants.size(); ++i)
     check_operand(owner, "loop", invariants[i].type(), "invariant", i, input_type(*body, carries.size() + i),
@@ -197,13 +196,13 @@ std::vector<value> loop(std::int64_t max, const value& first, std::shared_ptr<co
   auto each = std::make_shared<program>();
   each->path = owner.path;
   each->origins = owner.origins;
-  const value going = each->input("predicate", predicate);
+  const value active = each->input("predicate", predicate);
   std::vector<value> operands;
   for (std::size_t i = 0; i < carries.size(); ++i) operands.push_back(each->input("carry", carries[i].type()));
   each->input("iteration", {dtype::boolean, {}});
   for (std::size_t i = 0; i < invariants.size(); ++i)
     operands.push_back(each->input("invariant", invariants[i].type()));
-  for (const auto& v : lamina::cond(going, std::move(body), std::move(wait), operands)) each->output("carry", v);
+  for (const auto& v : lamina::cond(active, std::move(body), std::move(wait), operands)) each->output("carry", v);
 
   std::vector<value> all{first};
   all.insert(all.end(), carries.begin(), carries.end());
@@ -221,14 +220,14 @@ void op::scan::inside(const void* attributes, std::vector<tensor_type>& in, text
   const auto& a = *static_cast<const scan_attributes*>(attributes);
   const auto count = static_cast<std::int64_t>(in.size());
   if (a.carries < 0 || a.carries > count || a.sequences < 1 || a.sequences > count - a.carries) {
-    why << a.carries << " carries and " << a.sequences << " sequences cannot be had of " << count << " operands";
+    why << a.carries << " carries and " << a.sequences << " sequences do not fit " << count << " operands";
     return;
   }
   auto first = static_cast<std::size_t>(a.carries), end = first + static_cast<std::size_t>(a.sequences);
   dim length = dyn;
   for (std::size_t i = first; i < end && why.empty(); ++i) {
     shape& s = in[i].dims;
-    if (s.rank == 0) why << "sequence " << i - first << " is a number; its first axis is the one to walk along";
+    if (s.rank == 0) why << "sequence " << i - first << " is a scalar; expected a first axis to iterate over";
     else if (!may_equal(length, s[0])) why << "the sequences differ in length: " << length << " and " << s[0];
     else {
       length = better(length, s[0]);
@@ -264,7 +263,7 @@ void op::scan::outside(const void* attributes, view<const tensor_type> in, std::
     }
     const tensor_type& before = in[i];
     if (before.element != results[i].element || !fits(before.dims, results[i].dims)) {
-      why << "carry " << i << " is " << before << " and an iteration makes " << results[i] << " of it";
+      why << "carry " << i << " is " << before << "; an iteration gives " << results[i] << " for it";
       return;
     }
     results[i] = before;
@@ -276,7 +275,7 @@ std::vector<value> scan(std::shared_ptr<const program> body, view<const value> c
   text t;
   if (sequences.empty())
     refuse(carries.empty() ? nullptr : &carries[0].owner(), "scan", error_kind::value,
-           t << "there is no sequence to walk along");
+           t << "expected at least one sequence");
   program& owner = sequences[0].owner();
   const auto fail = [&](error_kind kind, const text& why) { refuse(&owner, "scan", kind, why); };
   check_subprogram(&owner, "scan", body.get(), "subprogram");
@@ -286,7 +285,7 @@ std::vector<value> scan(std::shared_ptr<const program> body, view<const value> c
   operands.insert(operands.end(), invariants.begin(), invariants.end());
   if (operands.size() != body->inputs().size())
     fail(error_kind::value,
-         t << "the subprogram takes " << body->inputs().size() << " operands and is given " << operands.size());
+         t << "the subprogram takes " << body->inputs().size() << " operands; got " << operands.size());
   if (body->outputs().size() < carries.size())
     fail(error_kind::value,
          t << "the subprogram gives " << body->outputs().size() << " results for " << carries.size() << " carries");
@@ -297,10 +296,10 @@ std::vector<value> scan(std::shared_ptr<const program> body, view<const value> c
   op::scan::inside(&a, inside, t);
   if (!t.empty()) fail(error_kind::shape, t);
   for (std::size_t i = 0; i < operands.size(); ++i)
-    if (const auto& wanted = input_type(*body, i);
-        wanted.element != inside[i].element || !fits(wanted.dims, inside[i].dims))
+    if (const auto& expected = input_type(*body, i);
+        expected.element != inside[i].element || !fits(expected.dims, inside[i].dims))
       fail(error_kind::shape,
-           t << "operand " << i << " is " << inside[i] << " in each iteration, and the subprogram takes " << wanted);
+           t << "operand " << i << " is " << inside[i] << " in each iteration; the subprogram takes " << expected);
   auto outputs = body->outputs().size();
   value_id id = owner.add(record<op::scan>, std::make_shared<const scan_attributes>(a), operands, {std::move(body)});
   return results_of(owner, id, outputs);

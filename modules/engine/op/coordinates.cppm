@@ -47,12 +47,12 @@ constexpr bool rows_at_coordinates(const shape& x, const shape& index, const gat
   const std::int64_t batch = a.batch_dims;
   if (index.rank < 1 ||
       (a.coordinates < 0 ? !index.back().is_number() : !may_equal(index.back(), dim(a.coordinates)))) {
-    out.why << "the last extent of the positions is to be the number of coordinates of a row";
+    out.why << "the last extent of the positions must be the number of coordinates of a row";
     return false;
   }
   const std::int64_t parts = a.coordinates < 0 ? index.back().code : a.coordinates;
   if (batch < 0 || batch >= index.rank || parts > x.rank - batch) {
-    out.why << parts << " coordinates behind " << batch << " batch axes do not fit the ranks";
+    out.why << parts << " coordinates after " << batch << " batch axes do not fit the ranks";
     return false;
   }
   for (int i = 0; i < batch; ++i)
@@ -72,7 +72,7 @@ constexpr bool rows_at_coordinates(const shape& x, const shape& index, const gat
 }
 constexpr bool takes_reduction(dtype element, scatter_reduction r, inference& out) {
   if (r < scatter_reduction::none || r > scatter_reduction::minimum) {
-    out.why << "the reduction " << static_cast<int>(r) << " is none";
+    out.why << "the reduction " << static_cast<int>(r) << " is unknown";
     return false;
   }
   return r == scatter_reduction::none || takes(domain::numbers, element, out);
@@ -129,7 +129,7 @@ struct put_along_axis {
     for (int i = 0; inside && i < x.rank; ++i)
       inside = i == axis || !x[i].is_number() || !index[i].is_number() || index.at(i) <= x.at(i);
     if (!inside) {
-      out.why << "the positions must lie in the shape of the operand but along axis " << axis;
+      out.why << "the positions must fit the shape of the operand except along axis " << axis;
       return;
     }
     if (in[0].element != in[2].element || !fits(index, in[2].dims)) {

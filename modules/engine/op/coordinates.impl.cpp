@@ -156,7 +156,7 @@ value gather_elements(const value& x, const value& index, axis_attributes a, con
 
 value trilu(const value& x, const value& k, trilu_attributes a, const origin&) {
   const int rank = x.shape().rank;
-  if (rank < 2) refuse("trilu", "an operand of two axes or more is expected");
+  if (rank < 2) refuse("trilu", "expected an operand with at least two axes");
   const value distance = positions_along(x, rank - 1) - positions_along(x, rank - 2), at = one_number(k);
   const value stays = a.upper ? distance >= at : distance <= at;
   if (x.type().element == dtype::boolean) return x && stays;
@@ -208,7 +208,7 @@ value last_argmin(const value& x, argmax_attributes a, const origin&) { return l
 value reverse_sequence(const value& x, const value& lengths, reverse_sequence_attributes a, const origin&) {
   const int time = axis_of("reverse_sequence", a.time_axis, x.shape()),
             batch = axis_of("reverse_sequence", a.batch_axis, x.shape()), rank = x.shape().rank;
-  if (time == batch) refuse("reverse_sequence", "the axes of time and of the batch are one");
+  if (time == batch) refuse("reverse_sequence", "time_axis and batch_axis must differ");
   axes order(batch, time);
   for (int i = 0; i < rank; ++i)
     if (i != time && i != batch) order.values[order.count++] = i;
@@ -221,7 +221,7 @@ value reverse_sequence(const value& x, const value& lengths, reverse_sequence_at
 value tensor_scatter(const value& cache, const value& updates, const value& starts, tensor_scatter_attributes a,
                      const origin&) {
   const int axis = axis_of("tensor_scatter", a.axis, cache.shape());
-  if (axis == 0) refuse("tensor_scatter", "the first axis is that of the batch");
+  if (axis == 0) refuse("tensor_scatter", "axis must not be 0, the batch axis");
   const value rows = with_axis_moved(cache, axis, 1), from = with_axis_moved(updates, axis, 1);
   value at = lamina::unsqueeze(starts, axes(1)) + positions(from, 1);
   if (a.circular) at = mod(at, lamina::reshape(extent_of(rows, 1).in(cache.owner()), lamina::shape{}));

@@ -46,7 +46,7 @@ void check_operands(const value& log_probabilities, const value& targets, const 
     raise(error_kind::shape, t << "log-probabilities [T, N, C], targets [N, S] and lengths [N] are expected, not " << p
                                << ", " << y << ", " << input_lengths.shape() << " and " << target_lengths.shape());
   if (y[1].is_number() && y[1].code == 0)
-    raise(error_kind::shape, t << "targets are " << y << "; expected room for one label at least");
+    raise(error_kind::shape, t << "targets are " << y << "; expected at least one label");
   if (blank < 0 || (p[2].is_number() && blank >= p[2].code))
     raise(error_kind::value, t << "`blank` is " << blank << "; expected a class of " << p);
 }
@@ -68,12 +68,12 @@ value between(const value& x, double number) {
   const value flat = flatten<1>(stack(view<const value>(pairs, 2), 2));
   return transpose(joined({flat, columns(filler, 0, 1)}, 1));
 }
-/// 0 for each length within the columns of `room`; for others the run fails with an error that names the operand.
-value length_check(const value& lengths, const value& room, std::string_view name) {
+/// 0 for each length within the columns of `table`; for others the run fails with an error that names the operand.
+value length_check(const value& lengths, const value& table, std::string_view name) {
   program& p = lengths.owner();
   const std::string path = p.path;
   p.path += (path.empty() ? "ctc_loss/" : "/ctc_loss/") + std::string(name);
-  const value zeros = constant_like(room, 0), checked = pick(joined({zeros, columns(zeros, 0, 1)}, 1), lengths);
+  const value zeros = constant_like(table, 0), checked = pick(joined({zeros, columns(zeros, 0, 1)}, 1), lengths);
   p.path = path;
   return checked;
 }

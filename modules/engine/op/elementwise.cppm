@@ -92,7 +92,7 @@ constexpr std::size_t bits_of(dtype t) {
 }
 constexpr bool casts(dtype from, dtype to, inference& out) {
   if (from != dtype::string && to != dtype::string) return true;
-  out.why << "strings are neither cast nor made of numbers";
+  out.why << "cannot cast to or from strings";
   out.of_elements = true;
   return false;
 }
@@ -243,8 +243,8 @@ export struct cast {
   using attributes = cast_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (a.round_mode < power_rounding::up || a.round_mode > power_rounding::nearest) {
-      out.why << "the rounding " << static_cast<std::int64_t>(a.round_mode)
-              << " is none of up (0), down (1), nearest (2)";
+      out.why << "round_mode is " << static_cast<std::int64_t>(a.round_mode)
+              << "; expected up (0), down (1) or nearest (2)";
       return;
     }
     if (detail::casts(in[0].element, a.to, out)) out.result(a.to, in[0].dims);
@@ -265,7 +265,7 @@ export struct bit_cast {
     const dtype from = in[0].element;
     if (!detail::casts(from, a.to, out)) return;
     if (a.to == dtype::boolean && from != dtype::boolean)
-      out.why << "a byte may be neither true nor false; compare with 0, or cast";
+      out.why << "cannot reinterpret as bool; compare with 0, or cast";
     else if (detail::bits_of(from) != detail::bits_of(a.to))
       out.why << from << " has " << detail::bits_of(from) << " bits and " << a.to << " has " << detail::bits_of(a.to);
     else return out.result(a.to, in[0].dims);

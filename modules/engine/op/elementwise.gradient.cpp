@@ -124,15 +124,15 @@ void divide::gradient(gradient_call& c) {
 }
 // Equal operands get half each, the derivative of a symmetric function.
 void minimum::gradient(gradient_call& c) {
-  auto share = [&](const value& mine, const value& other) {
-    return lamina::where(mine < other, c.gradient(), lamina::where(mine == other, c.gradient() * 0.5, 0));
+  auto share = [&](const value& operand, const value& other) {
+    return lamina::where(operand < other, c.gradient(), lamina::where(operand == other, c.gradient() * 0.5, 0));
   };
   c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
   c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
 }
 void maximum::gradient(gradient_call& c) {
-  auto share = [&](const value& mine, const value& other) {
-    return lamina::where(mine > other, c.gradient(), lamina::where(mine == other, c.gradient() * 0.5, 0));
+  auto share = [&](const value& operand, const value& other) {
+    return lamina::where(operand > other, c.gradient(), lamina::where(operand == other, c.gradient() * 0.5, 0));
   };
   c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
   c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });

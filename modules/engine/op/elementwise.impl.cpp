@@ -26,13 +26,13 @@ template <class Op> value operate(const value_or_number& first, const value_or_n
   const origin here(first.at());
   program* owner = nullptr;
   dtype element = dtype::float32;
-  auto look = [&](const value& v) {
+  auto note_operand = [&](const value& v) {
     if (v.empty()) return;
     if (!owner || element == dtype::boolean) element = v.type().element;
     if (!owner) owner = &v.owner();
   };
-  look(first.held());
-  look(second.held());
+  note_operand(first.held());
+  note_operand(second.held());
   const value inputs[] = {first.in(*owner, element, Op::name), second.in(*owner, element, Op::name)};
   return program_mode::add<Op>({}, view<const value>(inputs));
 }

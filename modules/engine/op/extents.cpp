@@ -59,7 +59,7 @@ extent_value times(program& p, const extent_value& a, const extent_value& b) {
   if (a.known() && b.known()) {
     std::int64_t n = 0;
     if (__builtin_mul_overflow(a.number, b.number, &n))
-      raise(error_kind::shape, origin::prefix() + "the elements are too many to be counted");
+      raise(error_kind::shape, origin::prefix() + "too many elements");
     return {n, {}};
   }
   if (a.number == 1) return b;

@@ -79,7 +79,7 @@ constexpr bool is_element(const tensor_type& sequence, const tensor_type& t, inf
     return false;
   }
   if (t.dims.rank == sequence.dims.rank) return true;
-  out.why << "the ranks differ, and tensors of a sequence have one rank";
+  out.why << "the ranks differ; tensors of a sequence must have the same rank";
   return false;
 }
 constexpr bool is_optional(const tensor_type& t) {
@@ -156,7 +156,7 @@ struct sequence_insert {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (in.size() != 2 && in.size() != 3) {
-      out.why << "a sequence, a tensor and at most a position are expected";
+      out.why << "expected a sequence, a tensor and an optional position";
       return;
     }
     if (!detail::is_sequence(in[0], out) || !detail::is_element(in[0], in[1], out)) return;
@@ -173,7 +173,7 @@ struct sequence_erase {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (in.size() > 2) {
-      out.why << "a sequence and at most a position are expected";
+      out.why << "expected a sequence and an optional position";
       return;
     }
     if (!detail::is_sequence(in[0], out) || (in.size() == 2 && !detail::is_one_integer(in[1], out))) return;
@@ -211,7 +211,7 @@ struct concat_sequence {
     if (!detail::is_sequence(in[0], out)) return;
     const int rank = in[0].dims.rank + (a.new_axis ? 1 : 0), axis = detail::normal_axis(a.axis, rank);
     if (axis < 0 || rank > max_rank) {
-      out.why << "axis " << a.axis << " of " << rank << " axes";
+      out.why << "axis " << a.axis << " is outside the " << rank << " axes";
       return;
     }
     shape s;
@@ -231,13 +231,13 @@ struct split_to_sequence {
   using attributes = split_to_sequence_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (in.size() > 2) {
-      out.why << "a tensor and at most the sizes of its parts are expected";
+      out.why << "expected a tensor and optional part sizes";
       return;
     }
     if (!detail::is_tensor(in[0], out)) return;
     const int axis = detail::normal_axis(a.axis, in[0].dims.rank);
     if (axis < 0) {
-      out.why << "axis " << a.axis << " of " << in[0].dims.rank << " axes";
+      out.why << "axis " << a.axis << " is outside the " << in[0].dims.rank << " axes";
       return;
     }
     if (in.size() == 2) {
@@ -247,7 +247,7 @@ struct split_to_sequence {
         return;
       }
       if (in[1].dims.rank > 1) {
-        out.why << "the sizes are one number or a vector of them";
+        out.why << "the sizes must be one number or a vector";
         return;
       }
     }

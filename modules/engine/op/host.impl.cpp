@@ -42,7 +42,7 @@ std::size_t position_of(const host_call& c, std::size_t operand, std::size_t cou
   const std::int64_t given = c.number(operand), n = static_cast<std::int64_t>(count), end = n + (end_too ? 1 : 0);
   if (given >= -n && given < end) return static_cast<std::size_t>(given < 0 ? given + n : given);
   text t;
-  if (end == 0) c.fail(error_kind::value, t << "position " << given << " of a sequence that has no tensor");
+  if (end == 0) c.fail(error_kind::value, t << "position " << given << " of an empty sequence");
   c.fail(error_kind::value, t << "position " << given << " is outside " << -n << ".." << end - 1);
 }
 
@@ -54,7 +54,7 @@ class stacked {
     else if (t.type() != each_) {
       text w;
       c.fail(error_kind::value, w << "result " << result << " is " << t.type() << " in iteration " << count_ << " and "
-                                  << each_ << " before, and iterations are stacked");
+                                  << each_ << " before; stacked results must agree");
     }
     const std::size_t bytes = t.bytes(), needed = used_ + bytes;
     if (memory_.bytes() < needed) {
@@ -67,21 +67,21 @@ class stacked {
     ++count_;
     if (refers_to_memory(each_.element)) sources_.push_back(t);
   }
-  any_tensor take(const tensor_type& said) {
-    shape s = count_ ? shape{dim(count_)} : said.dims;
+  any_tensor take(const tensor_type& declared) {
+    shape s = count_ ? shape{dim(count_)} : declared.dims;
     if (count_ == 0) {
       for (int i = 0; i < s.rank; ++i)
         if (i == 0 || !s[i].is_number()) s[i] = 0;
-      return any_tensor(tensor_type{said.element, s});
+      return any_tensor(tensor_type{declared.element, s});
     }
     for (int i = 0; i < each_.dims.rank; ++i) s.push_back(each_.dims[i]);
     if (!sources_.empty()) {
-      storage copies = memory_for_copies(used_, said.element, std::move(sources_));
+      storage copies = memory_for_copies(used_, declared.element, std::move(sources_));
       std::memcpy(copies.data(), memory_.data(), used_);
-      return any_tensor(std::move(copies), {said.element, s});
+      return any_tensor(std::move(copies), {declared.element, s});
     }
     if (!memory_) memory_ = storage(0);
-    return any_tensor(std::move(memory_), {said.element, s});
+    return any_tensor(std::move(memory_), {declared.element, s});
   }
 
  private:
@@ -111,7 +111,7 @@ shape open(shape s) {
 // ---- conditions -----------------------------------------------------------------------------------------------------
 
 void op::host_cond::inside(const void*, std::vector<tensor_type>& in, text& why) {
-  if (!is_truth(in[0])) why << "the predicate is " << in[0] << " and must be bool of one element";
+  if (!is_truth(in[0])) why << "the predicate is " << in[0] << "; expected one bool";
   in.erase(in.begin());
 }
 void op::host_cond::run(host_call& c) {
@@ -125,7 +125,7 @@ namespace {
 std::optional<std::size_t> before_carries(const host_loop_attributes& a, std::size_t operands, text& why) {
   const std::size_t first = (a.trips ? 1u : 0u) + (a.condition ? 1u : 0u);
   if (a.carries >= 0 && first <= operands && static_cast<std::uint64_t>(a.carries) <= operands - first) return first;
-  why << a.carries << " carries behind " << first << " bounds cannot be had of " << operands << " operands";
+  why << a.carries << " carries after " << first << " bounds do not fit " << operands << " operands";
   return {};
 }
 }  // namespace
@@ -136,9 +136,9 @@ void op::host_loop::inside(const void* attributes, std::vector<tensor_type>& in,
   if (!first) return;
   if (a.trips &&
       (!in[0].is_tensor() || in[0].element != dtype::int64 || (in[0].dims.is_static() && in[0].dims.size() != 1)))
-    why << "the number of iterations is " << in[0] << " and must be int64 of one element";
+    why << "the number of iterations is " << in[0] << "; expected one int64";
   else if (a.condition && !is_truth(in[*first - 1]))
-    why << "the condition is " << in[*first - 1] << " and must be bool of one element";
+    why << "the condition is " << in[*first - 1] << "; expected one bool";
   // From the second iteration on a carry may have other extents.
   std::vector<tensor_type> types{{dtype::int64, {}}, {dtype::boolean, {}}};
   for (std::size_t i = *first; i < in.size(); ++i) {
@@ -155,22 +155,21 @@ void op::host_loop::outside(const void* attributes, view<const tensor_type> in, 
   const auto carries = static_cast<std::size_t>(a.carries);
   if (!first) return;
   if (results.size() < carries + 1) {
-    why << "the subprogram gives " << results.size() << " results; a condition and " << carries
-        << " carries are needed";
+    why << "the subprogram gives " << results.size() << " results; expected a condition and " << carries << " carries";
     return;
   }
   if (!is_truth(results[0])) {
-    why << "the condition for the next iteration is " << results[0] << " and must be bool of one element";
+    why << "the condition for the next iteration is " << results[0] << "; expected one bool";
     return;
   }
   results.erase(results.begin());
-  if (results.empty()) why << "there is nothing that an iteration hands on to the next or gives";
+  if (results.empty()) why << "expected at least one carry or result";
   for (std::size_t i = 0; i < results.size() && why.empty(); ++i) {
     tensor_type& made = results[i];
     if (i < carries) {
       const tensor_type& before = in[*first + i];
       if (made.kind != before.kind || made.element != before.element || made.dims.rank != before.dims.rank)
-        why << "carry " << i << " is " << before << " and an iteration makes " << made << " of it";
+        why << "carry " << i << " is " << before << "; an iteration gives " << made << " for it";
       else made.dims = common_extents(before.dims, made.dims);
     } else if (!made.is_tensor() || made.dims.rank == max_rank)
       why << "result " << i << " of each iteration is " << made << ", which cannot be stacked";
@@ -188,12 +187,12 @@ void op::host_loop::run(host_call& c) {
                     carries = static_cast<std::size_t>(a.carries), given = c.operands().size() - first,
                     gives = c.results().size() - carries;
   const std::int64_t trips = a.trips ? c.number(0) : std::numeric_limits<std::int64_t>::max();
-  bool going = !a.condition || c.number(first - 1);
+  bool running = !a.condition || c.number(first - 1);
   std::vector<any_value> now{any_value(), rank_0(true, dtype::boolean)}, next;
   for (std::size_t i = 0; i < given; ++i) now.push_back(c(first + i));
   std::vector<stacked> collected(gives);
   any_tensor number = rank_0(std::int64_t(0), dtype::int64);
-  for (std::int64_t t = 0; t < trips && going; ++t) {
+  for (std::int64_t t = 0; t < trips && running; ++t) {
     ask_to_stop(c, t);
     now[0] = any_value();
     if (!number.memory().unique()) number = any_tensor(number.type());
@@ -203,10 +202,10 @@ void op::host_loop::run(host_call& c) {
     const any_tensor& condition = next[0].as_tensor();
     if (condition.shape().size() != 1) {
       text w;
-      c.fail(error_kind::value, w << "the condition after iteration " << t << " is " << condition.type()
-                                  << " and must be bool of one element");
+      c.fail(error_kind::value,
+             w << "the condition after iteration " << t << " is " << condition.type() << "; expected one bool");
     }
-    going = condition.elements<bool>()[0];
+    running = condition.elements<bool>()[0];
     for (std::size_t i = 0; i < carries; ++i) std::swap(now[2 + i], next[1 + i]);
     for (std::size_t i = 0; i < gives; ++i) collected[i].add(c, carries + i, next[1 + carries + i].as_tensor());
   }
@@ -215,16 +214,16 @@ void op::host_loop::run(host_call& c) {
 }
 
 void op::sequence_map::inside(const void*, std::vector<tensor_type>& in, text& why) {
-  if (in[0].kind != value_kind::sequence) why << "operand 0 is " << in[0] << " and must be a sequence";
+  if (in[0].kind != value_kind::sequence) why << "operand 0 is " << in[0] << "; expected a sequence";
   for (std::size_t i = 0; i < in.size() && why.empty(); ++i) {
     if (!in[i].is_tensor() && in[i].kind != value_kind::sequence)
-      why << "operand " << i << " is " << in[i] << " and must be a sequence or a tensor";
+      why << "operand " << i << " is " << in[i] << "; expected a sequence or a tensor";
     in[i].kind = value_kind::tensor;
   }
 }
 void op::sequence_map::outside(const void*, view<const tensor_type>, std::vector<tensor_type>& results, text& why) {
   for (auto& t : results) {
-    if (!t.is_tensor() && why.empty()) why << "the subprogram gives " << t << ", and sequences are of tensors";
+    if (!t.is_tensor() && why.empty()) why << "the subprogram gives " << t << "; sequences hold tensors";
     t.kind = value_kind::sequence;
   }
 }
@@ -234,7 +233,7 @@ void op::sequence_map::run(host_call& c) {
   for (std::size_t i = 1; i < c.operands().size(); ++i)
     if (c(i).kind() == value_kind::sequence && c(i).elements().size() != length)
       c.fail(error_kind::value,
-             w << "operand " << i << " has " << c(i).elements().size() << " tensors, and the first one " << length);
+             w << "operand " << i << " has " << c(i).elements().size() << " tensors; the first one has " << length);
   std::vector<any_value> given(c.operands().begin(), c.operands().end()), made;
   std::vector<std::vector<any_tensor>> all(c.results().size());
   for (std::size_t t = 0; t < length; ++t) {
@@ -269,7 +268,7 @@ void op::sequence_insert::run(host_call& c) {
 }
 void op::sequence_erase::run(host_call& c) {
   std::vector<any_tensor> all = c(0).elements();
-  if (all.empty()) c.fail(error_kind::value, text() << "the sequence has no tensor");
+  if (all.empty()) c.fail(error_kind::value, text() << "the sequence is empty");
   const std::size_t at = c.operands().size() > 1 ? position_of(c, 1, all.size()) : all.size() - 1;
   all.erase(all.begin() + static_cast<std::ptrdiff_t>(at));
   c.result(0, any_value::sequence(std::move(all)));
@@ -295,8 +294,7 @@ void op::concat_sequence::run(host_call& c) {
   const auto& a = c.attributes<concat_sequence_attributes>();
   const auto& all = c(0).elements();
   text w;
-  if (all.empty())
-    c.fail(error_kind::value, w << "the sequence has no tensor, so that the extents of the result are not known");
+  if (all.empty()) c.fail(error_kind::value, w << "the sequence is empty; the extents of the result are unknown");
   shape s = all[0].shape();
   const int axis = detail::normal_axis(a.axis, s.rank + (a.new_axis ? 1 : 0));
   std::int64_t length = a.new_axis ? static_cast<std::int64_t>(all.size()) : 0;
@@ -304,12 +302,12 @@ void op::concat_sequence::run(host_call& c) {
     shape here = all[i].shape();
     if (!a.new_axis) {
       if (__builtin_add_overflow(length, here.at(axis), &length))
-        c.fail(error_kind::value, w << "the tensors have more positions than 64 bits count");
+        c.fail(error_kind::value, w << "the concatenated extent overflows 64 bits");
       here[axis] = s[axis];
     }
     if (here != s)
-      c.fail(error_kind::value, w << "tensor " << i << " is " << all[i].type() << " and the first one " << all[0].type()
-                                  << (a.new_axis ? ", and they are stacked" : ", and they are joined along axis ")
+      c.fail(error_kind::value, w << "tensor " << i << " is " << all[i].type() << " and the first is " << all[0].type()
+                                  << (a.new_axis ? "; cannot stack them" : "; cannot join them along axis ")
                                   << (a.new_axis ? std::string() : std::to_string(axis)));
   }
   const std::int64_t outer = s.size(0, axis);
@@ -339,7 +337,7 @@ constexpr std::int64_t max_parts = 1 << 20;
 void check_parts(const host_call& c, std::int64_t parts) {
   if (parts <= max_parts) return;
   text t;
-  c.fail(error_kind::value, t << parts << " parts; " << max_parts << " are the most");
+  c.fail(error_kind::value, t << parts << " parts; the limit is " << max_parts);
 }
 // Number of positions of each part along the axis.
 std::vector<std::int64_t> part_sizes(const host_call& c, std::int64_t length) {
@@ -351,7 +349,7 @@ std::vector<std::int64_t> part_sizes(const host_call& c, std::int64_t length) {
   text w;
   if (given.shape().rank == 0) {
     const std::int64_t each = c.number(1);
-    if (each < 1) c.fail(error_kind::value, w << "parts of " << each << " positions");
+    if (each < 1) c.fail(error_kind::value, w << "the part size is " << each << "; expected at least 1");
     check_parts(c, length / each);
     std::vector<std::int64_t> sizes(static_cast<std::size_t>(length / each), each);
     if (length % each) sizes.push_back(length % each);
@@ -365,12 +363,12 @@ std::vector<std::int64_t> part_sizes(const host_call& c, std::int64_t length) {
         const auto size = static_cast<std::int64_t>(n);
         if (size < 0 || size > left)
           c.fail(error_kind::value,
-                 w << "a part of " << size << " positions, where " << left << " of " << length << " are left");
+                 w << "a part of " << size << " positions; only " << left << " of " << length << " are left");
         sizes.push_back(size);
         left -= size;
       }
   });
-  if (left) c.fail(error_kind::value, w << "the parts have " << length - left << " positions, and the axis " << length);
+  if (left) c.fail(error_kind::value, w << "the parts have " << length - left << " positions; the axis has " << length);
   return sizes;
 }
 }  // namespace
@@ -437,16 +435,16 @@ void check_given(const program& owner, std::string_view function, const program*
   text t;
   if (!sub) refuse(owner, function, error_kind::value, t << "the " << which << " is a null pointer");
   if (!sub->states().empty() || !sub->assignments().empty())
-    refuse(owner, function, error_kind::state, t << "a subprogram has no states of its own");
+    refuse(owner, function, error_kind::state, t << "a subprogram cannot have states");
 }
 void check_operand(const program& owner, std::string_view function, const tensor_type& given, std::string_view what,
                    std::size_t i, const program& sub, std::size_t input, std::string_view which) {
-  const tensor_type& wanted = sub.at(sub.inputs()[input]).results[0];
-  if (accepts(wanted, given)) return;
+  const tensor_type& expected = sub.at(sub.inputs()[input]).results[0];
+  if (accepts(expected, given)) return;
   text t;
   refuse(owner, function,
-         wanted.element != given.element || wanted.kind != given.kind ? error_kind::type : error_kind::shape,
-         t << what << " " << i << " is " << given << ", and the " << which << " takes " << wanted);
+         expected.element != given.element || expected.kind != given.kind ? error_kind::type : error_kind::shape,
+         t << what << " " << i << " is " << given << "; the " << which << " takes " << expected);
 }
 template <class Op> value one(const typename Op::attributes& a, view<const value> in) {
   program& owner = in[0].owner();
@@ -468,8 +466,7 @@ std::vector<value> host_cond(const value& predicate, std::shared_ptr<const progr
     text t;
     if (both[b]->inputs().size() != operands.size())
       refuse(owner, "host_cond", error_kind::value,
-             t << "the " << names[b] << " takes " << both[b]->inputs().size() << " operands and is given "
-               << operands.size());
+             t << "the " << names[b] << " takes " << both[b]->inputs().size() << " operands; got " << operands.size());
     for (std::size_t i = 0; i < operands.size(); ++i)
       check_operand(owner, "host_cond", operands[i].type(), "operand", i, *both[b], i, names[b]);
   }
@@ -495,16 +492,16 @@ std::vector<value> host_loop(const host_loop_bounds& bounds, std::shared_ptr<con
   text t;
   if (body->inputs().size() != given)
     refuse(owner, "host_loop", error_kind::value,
-           t << "the subprogram takes " << body->inputs().size() << " operands, and " << given
-             << " are expected: the number of the iteration, the condition, carries and invariants");
+           t << "the subprogram takes " << body->inputs().size() << " operands; expected " << given
+             << ": iteration number, condition, carries and invariants");
   std::vector<value> all;
   for (const value& v : {bounds.trips, bounds.condition})
     if (!v.empty()) all.push_back(v);
   for (std::size_t i = 0; i < carries.size(); ++i) {
     check_operand(owner, "host_loop", carries[i].type(), "carry", i, *body, 2 + i, "subprogram");
     if (i + 1 < body->outputs().size())
-      check_operand(owner, "host_loop", body->type(body->outputs()[i + 1].value), "what an iteration makes of carry", i,
-                    *body, 2 + i, "next one");
+      check_operand(owner, "host_loop", body->type(body->outputs()[i + 1].value),
+                    "the result of an iteration for carry", i, *body, 2 + i, "next iteration");
   }
   for (std::size_t i = 0; i < invariants.size(); ++i)
     check_operand(owner, "host_loop", invariants[i].type(), "invariant", i, *body, 2 + carries.size() + i,
@@ -518,7 +515,7 @@ std::vector<value> host_loop(const host_loop_bounds& bounds, std::shared_ptr<con
 
 std::vector<value> sequence_map(std::shared_ptr<const program> body, view<const value> operands, const origin&) {
   if (operands.empty())
-    detail::raise(error_kind::value, origin::prefix() + "sequence_map: there is no sequence to walk along");
+    detail::raise(error_kind::value, origin::prefix() + "sequence_map: expected at least one sequence");
   program& owner = operands[0].owner();
   check_given(owner, "sequence_map", body.get(), "subprogram");
   return results_of(owner, owner.add(record<op::sequence_map>, detail::share_attributes(no_attributes{}), operands,
@@ -527,21 +524,20 @@ std::vector<value> sequence_map(std::shared_ptr<const program> body, view<const 
 
 value sequence_of(view<const value> tensors, const origin&) {
   if (tensors.empty())
-    detail::raise(
-        error_kind::value,
-        origin::prefix() + "sequence_of: it is given no tensor; `sequence_empty` makes a sequence without one");
+    detail::raise(error_kind::value,
+                  origin::prefix() + "sequence_of: no tensors; `sequence_empty` makes an empty sequence");
   for (const auto& v : tensors)
     if (v.type().is_tensor() && v.shape().rank != tensors[0].shape().rank) {
       text t;
-      refuse(
-          tensors[0].owner(), "sequence_of", error_kind::unsupported,
-          t << "tensors of a sequence have one rank, and " << tensors[0].type() << " and " << v.type() << " have not");
+      refuse(tensors[0].owner(), "sequence_of", error_kind::unsupported,
+             t << "tensors of a sequence must have the same rank; " << tensors[0].type() << " and " << v.type()
+               << " differ");
     }
   return one<op::sequence_of>({}, tensors);
 }
 value sequence_empty(program& owner, const tensor_type& of, const origin&) {
   if (!of.is_tensor())
-    refuse(owner, "sequence_empty", error_kind::type, text() << "a sequence of " << of << "; sequences are of tensors");
+    refuse(owner, "sequence_empty", error_kind::type, text() << "a sequence of " << of << "; sequences hold tensors");
   return none<op::sequence_empty>(owner, {of.element, of.dims, false});
 }
 value sequence_insert(const value& sequence, const value& tensor, const origin&) {

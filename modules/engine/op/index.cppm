@@ -71,10 +71,10 @@ constexpr bool gathered_shape(const shape& x, const shape& index, int axis, shap
   return true;
 }
 /// Whether positions have the shape of x, except along an axis.
-constexpr bool beside_axis(const shape& x, const shape& index, int axis, inference& out) {
+constexpr bool same_except_axis(const shape& x, const shape& index, int axis, inference& out) {
   bool fit = x.rank == index.rank;
   for (int i = 0; fit && i < x.rank; ++i) fit = i == axis || may_equal(x[i], index[i]);
-  if (!fit) out.why << "the positions must have the shape of the operand but along axis " << axis;
+  if (!fit) out.why << "the positions must have the shape of the operand except along axis " << axis;
   return fit;
 }
 }  // namespace detail
@@ -118,7 +118,7 @@ struct take_along_axis : by_position<"take_along_axis", 2> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out)) return;
     int axis = detail::indexed_axis(a.axis, in[0].dims, out);
-    if (axis < 0 || !detail::beside_axis(in[0].dims, in[1].dims, axis, out)) return;
+    if (axis < 0 || !detail::same_except_axis(in[0].dims, in[1].dims, axis, out)) return;
     shape r = in[1].dims;
     for (int i = 0; i < r.rank; ++i)
       if (i != axis) r[i] = better(r[i], in[0].dims[i]);
@@ -132,9 +132,9 @@ struct scatter_elements : by_position<"scatter_elements", 3, 4> {
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes_positions(in[1], out) || !detail::takes(domain::numbers, in[0].element, out)) return;
     int axis = detail::indexed_axis(a.axis, in[2].dims, out);
-    if (axis < 0 || !detail::beside_axis(in[2].dims, in[1].dims, axis, out)) return;
+    if (axis < 0 || !detail::same_except_axis(in[2].dims, in[1].dims, axis, out)) return;
     if (!fits(in[1].dims, in[0].dims)) {
-      out.why << "positions and elements to add must have one shape";
+      out.why << "positions and elements to add must have the same shape";
       return;
     }
     out.result(in[0].element, in[2].dims);
@@ -151,7 +151,7 @@ struct to_one_hot {
     if (!detail::takes_positions(in[0], out)) return;
     shape s = in[0].dims;
     if (a.depth < 0) {
-      out.why << "a depth of " << a.depth;
+      out.why << "depth is " << a.depth << "; expected at least 0";
       return;
     }
     if (s.rank == max_rank) {
@@ -206,12 +206,12 @@ struct order {
     if (axis < 0) return;
     if (in.size() == 2) {
       if (in[1].dims.rank != 1 || a.count != order_attributes::all) {
-        out.why << "how many positions there are to be is the extent of a vector alone";
+        out.why << "the count must be the extent of a vector";
         return;
       }
       const dim n = in[1].dims[0];
       if (n.is_number() && s[axis].is_number() && n.code > s.at(axis)) {
-        out.why << "axis " << a.axis << " has no " << n << " elements";
+        out.why << "axis " << a.axis << " cannot give " << n << " elements";
         return;
       }
       s[axis] = n;
@@ -220,7 +220,7 @@ struct order {
       return;
     } else if (a.count != order_attributes::all) {
       if (a.count < 0 || (s[axis].is_number() && a.count > s.at(axis))) {
-        out.why << "axis " << a.axis << " has no " << a.count << " elements";
+        out.why << "axis " << a.axis << " cannot give " << a.count << " elements";
         return;
       }
       s[axis] = a.count;

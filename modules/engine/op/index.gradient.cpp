@@ -51,12 +51,11 @@ void cumprod::gradient(gradient_call& c) {
     if (i != axis) order.values[order.count++] = i;
   order.values[order.count++] = axis;
   const value x = lamina::permute(c(0), order), g = lamina::permute(c.gradient(), order);
-  const value at = lamina::positions(x, last), mine = lamina::unsqueeze(at, axes(1)),
+  const value at = lamina::positions(x, last), own = lamina::unsqueeze(at, axes(1)),
               other = lamina::unsqueeze(at, axes(0));
-  const value rows = lamina::where(mine == other, 1, lamina::unsqueeze(x, axes(last)));
+  const value rows = lamina::where(own == other, 1, lamina::unsqueeze(x, axes(last)));
   const value without = lamina::cumprod(rows, cumsum_attributes{-1, a.exclusive, a.reverse});
-  const value later =
-      a.exclusive ? (a.reverse ? other < mine : other > mine) : (a.reverse ? other <= mine : other >= mine);
+  const value later = a.exclusive ? (a.reverse ? other < own : other > own) : (a.reverse ? other <= own : other >= own);
   const value terms = lamina::where(later, without * lamina::unsqueeze(g, axes(last)), 0);
   c(lamina::permute_inverse(lamina::reduce_sum(terms, reduce_attributes{.axes = axes(-1)}), order));
 }

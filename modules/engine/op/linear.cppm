@@ -132,8 +132,8 @@ struct dot {
     }
     for (int i = 0; i < at.count; ++i)
       if (!may_equal(a[a.rank - at.count + i], b[i])) {
-        out.why << (at.count == 1 ? "the last axis of the first is not the first of the second"
-                                  : "the last axes of the first are not the first ones of the second");
+        out.why << (at.count == 1 ? "the last axis of the first does not match the first of the second"
+                                  : "the last axes of the first do not match the first axes of the second");
         return;
       }
   }

@@ -38,9 +38,9 @@ constexpr void infer_same_shape(view<const tensor_type> in, inference& out) {
   if (!takes(domain::real, in[0].element, out) || !same_elements(in, out)) return;
   const shape &a = in[0].dims, &b = in[1].dims;
   if (!fits(a, b)) {
-    out.why << "results and targets must have one shape; a loss does not broadcast";
-    if (a.rank == b.rank + 1 && a.back() == dim(1)) out.why << "; `squeeze` takes the last axis of the results away";
-    if (b.rank == a.rank + 1 && b.back() == dim(1)) out.why << "; `squeeze` takes the last axis of the targets away";
+    out.why << "results and targets must have the same shape; a loss does not broadcast";
+    if (a.rank == b.rank + 1 && a.back() == dim(1)) out.why << "; `squeeze` removes the last axis of the results";
+    if (b.rank == a.rank + 1 && b.back() == dim(1)) out.why << "; `squeeze` removes the last axis of the targets";
     return;
   }
   shape known = a;
@@ -166,7 +166,7 @@ struct nll_loss {
   using attributes = no_attributes;
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::same_elements(in, out) || !detail::takes(domain::real, in[0].element, out)) return;
-    if (!fits(in[0].dims, in[1].dims)) out.why << "weights and probabilities must have one shape";
+    if (!fits(in[0].dims, in[1].dims)) out.why << "weights and probabilities must have the same shape";
   }
 };
 }  // namespace rule

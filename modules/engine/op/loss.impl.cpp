@@ -121,8 +121,7 @@ void one_hot_like::infer(const attributes&, view<const tensor_type> in, inferenc
   if (in[0].element != dtype::int64) return out.refuse(in[0].element, "an int64 position", "std::int64_t");
   for (std::size_t i = 0; i < 2; ++i)
     if (in[i].dims.is_static() && in[i].dims.size() != 1) {
-      out.why << (i == 0 ? "the position" : "the number") << " has " << in[i].dims.size()
-              << " elements, and one is expected";
+      out.why << (i == 0 ? "the position" : "the number") << " has " << in[i].dims.size() << " elements; expected one";
       return;
     }
   out.result(in[1].element, in[2].dims);

@@ -285,7 +285,7 @@ struct conv_transpose2d {
     const dim h = size(x[2], w[2], a.stride.h, a.padding.h, a.output_padding.h, a.dilation.h);
     const dim wide = size(x[3], w[3], a.stride.w, a.padding.w, a.output_padding.w, a.dilation.w);
     if (x[2] == dim(0) || x[3] == dim(0) || h == dim(0) || wide == dim(0)) {
-      out.why << "nothing is left inside the padding";
+      out.why << "the padding leaves an empty result";
       return;
     }
     const dim channels = w[1].is_number() ? dim(w.at(1) * a.groups) : dim(dyn);
@@ -391,7 +391,7 @@ struct conv1d {
     if (in[0].dims.rank != 3) out.why << "sequences [N, C, L] are expected";
     else if (in[1].dims.rank != 3) out.why << "weights [O, C / groups, K] are expected";
     else if (!in[1].dims.is_static()) out.why << "the extents of the weights must be known";
-    else if (!detail::shapes_into_row(in[0].dims)) out.why << "the number of sequences must have a number or a name";
+    else if (!detail::shapes_into_row(in[0].dims)) out.why << "the number of sequences must be a number or a name";
   }
 };
 struct global_avg_pool2d {

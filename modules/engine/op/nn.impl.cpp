@@ -593,7 +593,7 @@ void max_pool2d_grad::infer(const attributes& a, view<const tensor_type> in, inf
   if (!detail::takes(domain::real, in[0].element, out)) return;
   if (in[1].element != dtype::int32) return out.refuse(in[1].element, "int32 positions in the maps", "std::int32_t");
   if (!detail::is_result_of<max_pool2d>(a, forward, in[0], out)) return;
-  if (!fits(in[0].dims, in[1].dims)) out.why << "gradient and positions must have one shape";
+  if (!fits(in[0].dims, in[1].dims)) out.why << "gradient and positions must have the same shape";
   else out.result(in[0].element, in[2].dims);
 }
 void max_pool2d_grad::emit(emission& e) { emit_pool_grad(e, kernels::max_pool_grad_of(e.isa()), true); }

@@ -42,7 +42,7 @@ constexpr void infer_normalize(const normalize_attributes& a, view<const tensor_
   const int axes = normalized_axes(a, in);
   if (axes < 1 || axes > x.rank) {
     if (in.size() > 1 && !a.axes) out.why << "the weight must have the shape of the last axes";
-    else out.why << "rows of " << axes << " axes are not in the rank";
+    else out.why << "cannot normalize " << axes << " axes of this rank";
     return;
   }
   if (!(a.epsilon >= 0)) {
@@ -176,7 +176,7 @@ struct instance_norm {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     detail::infer_groups(1, in, out);
     if (out.why.empty() && in[0].dims.rank < 3)
-      out.why << "[N, C, ...] with at least one axis behind the channels is expected";
+      out.why << "[N, C, ...] with at least one axis after the channels is expected";
   }
 };
 }  // namespace rule

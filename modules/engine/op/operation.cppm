@@ -156,7 +156,7 @@ template <class Op> consteval int results_of() {
 /// Diagnoses the results of a rule that reported no error.
 constexpr void check_results(int expected, int alias, view<const tensor_type> in, inference& out) {
   if (out.count != expected || out.count > inference::max_results) {
-    out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason, and "
+    out.why << "its `infer` gives " << out.count << (out.count == 1 ? " result" : " results") << " and no reason; "
             << expected;
     out.why << (expected == 1 ? " result is" : " results are") << " expected";
     return;
@@ -171,7 +171,7 @@ constexpr void check_results(int expected, int alias, view<const tensor_type> in
   }
   if (alias < 0) return;
   if (alias >= static_cast<int>(in.size())) {
-    out.why << "it is a view of operand " << alias << ", and has " << in.size();
+    out.why << "it is a view of operand " << alias << "; the number of operands is " << in.size();
     return;
   }
   const tensor_type &whole = in[static_cast<std::size_t>(alias)], &seen = out.results[0];
@@ -192,7 +192,7 @@ constexpr void infer_checked(const typename Op::attributes& a, view<const tensor
 
 template <class Op, class... C> consteval std::string_view case_without(special_cases<C...>*) {
   std::string_view found;
-  auto look = [&]<class One>(std::type_identity<One>) {
+  auto check_one = [&]<class One>(std::type_identity<One>) {
     constexpr bool whole = requires(emission& e, const emission& plan) {
       { One::name } -> std::convertible_to<std::string_view>;
       { One::applies(plan) } -> std::convertible_to<bool>;
@@ -200,7 +200,7 @@ template <class Op, class... C> consteval std::string_view case_without(special_
     };
     if (!whole && found.empty()) found = type_name<One>();
   };
-  (look(std::type_identity<C>{}), ...);
+  (check_one(std::type_identity<C>{}), ...);
   return found;
 }
 // Whether an operation outside the library has `map`, which names kernels that only the library has.
@@ -257,7 +257,7 @@ template <class Op> struct operation_check {
                        })
       lacks("`static constexpr int operands`, the number of its operands");
     else if constexpr (!requires { typename Op::attributes; })
-      lacks("`using attributes`, which is lamina::no_attributes where it has none");
+      lacks("`using attributes` (lamina::no_attributes if it has none)");
     else if constexpr (!requires(const typename Op::attributes& a) {
                          Op::attributes::members(a, [](std::string_view, const auto&) {});
                          { a == a } -> std::convertible_to<bool>;
@@ -274,22 +274,22 @@ template <class Op> struct operation_check {
         << " has `map`, which names kernels that only the library has; it needs `static "
            "void emit(emission&)` instead";
     else if constexpr (wrong_gradient<Op, void (*)(gradient_call&)>())
-      lacks("`static void gradient(gradient_call&)`: its `gradient` is declared otherwise");
+      lacks("`static void gradient(gradient_call&)`: its `gradient` has another signature");
     else if constexpr (wrong_emit<Op, void (*)(emission&)>())
-      lacks("`static void emit(emission&)`: its `emit` is declared otherwise");
-    else if constexpr (wrong_run<Op>()) lacks("`static void run(host_call&)`: its `run` is declared otherwise");
+      lacks("`static void emit(emission&)`: its `emit` has another signature");
+    else if constexpr (wrong_run<Op>()) lacks("`static void run(host_call&)`: its `run` has another signature");
     else if constexpr (runs_on_host<Op> && (requires { &Op::emit; } || requires { &Op::map; }))
       t << "the operation " << type_name<Op>()
         << " has `run`, which runs it on the host, and `emit` or `map`, which plans it; it needs one of them";
     else if constexpr (plans_kinds<Op>())
       t << "the operation " << type_name<Op>()
-        << " has `takes_kinds`, and plans hold tensors alone; it needs `static void run(host_call&)` too";
+        << " has `takes_kinds`, but plans hold only tensors; it needs `static void run(host_call&)` too";
     else if constexpr (lacks_bind<Op>())
       lacks(
-          "`static value bind(const attributes&, view<const value> operands)`: what it is once the elements of its "
+          "`static value bind(const attributes&, view<const value> operands)`: its value once the elements of its "
           "`shape_operands` are known");
     else if constexpr (wrong_map_axis<Op>())
-      lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise");
+      lacks("`static void map_axis(const attributes&, axis_map&)`: its `map_axis` has another signature");
     else if constexpr (requires { typename Op::cases; }) {
       if (auto wrong = case_without<Op>(static_cast<typename Op::cases*>(nullptr)); !wrong.empty()) {
         lacks("in its case ");
@@ -396,8 +396,8 @@ template <Operation Op> struct recorded {
     if constexpr (requires { &Op::bounds; }) r.bounds = &Op::bounds;
     if constexpr (requires { &Op::part_of; })
       r.part_of = [](const void* a, const shape& whole) -> std::optional<axis_view> {
-        const std::optional<axis_view> said = Op::part_of(*static_cast<const attributes*>(a), whole);
-        return said ? checked_part(Op::name, *said, whole) : said;
+        const std::optional<axis_view> part = Op::part_of(*static_cast<const attributes*>(a), whole);
+        return part ? checked_part(Op::name, *part, whole) : part;
       };
     if constexpr (requires { &Op::operand_place; })
       r.operand_place = [](const void* a, view<const tensor_type> in, std::size_t i) {
@@ -490,24 +490,24 @@ template <class X> using bare = std::remove_cvref_t<X>;
 template <class X> struct no_operand {
   static consteval text message() {
     text t;
-    t << "`" << type_name<X>() << "` is no operand; tensors, expressions and values of a program are";
-    if (std::is_arithmetic_v<X>) t << ", and a number beside one of them; alone it is `filled(number)`";
+    t << "`" << type_name<X>() << "` is not an operand; expected a tensor, expression or value of a program";
+    if (std::is_arithmetic_v<X>) t << ", or a number beside one; a number alone is `filled(number)`";
     return t;
   }
 };
 // The diagnostic is instantiated only for types that are not operands: every type of an expression passes here.
-template <class X> inline constexpr auto operand_words = diagnostic<no_operand<X>>();
+template <class X> inline constexpr auto operand_diagnostic = diagnostic<no_operand<X>>();
 template <class X> requires requires { typename X::evaluation_mode; }
-inline constexpr auto operand_words<X> = fixed_string<1>{};
-template <class X> inline constexpr auto operand_or_number_words = operand_words<X>;
+inline constexpr auto operand_diagnostic<X> = fixed_string<1>{};
+template <class X> inline constexpr auto operand_or_number_diagnostic = operand_diagnostic<X>;
 template <class X> requires std::is_arithmetic_v<X>
-inline constexpr auto operand_or_number_words<X> = fixed_string<1>{};
+inline constexpr auto operand_or_number_diagnostic<X> = fixed_string<1>{};
 /// A tensor-like operand: it names its `evaluation_mode`, which implements applying an operation.
 export template <class X>
-concept Symbolic = accepted<operand_words<bare<X>>>;
+concept Symbolic = accepted<operand_diagnostic<bare<X>>>;
 /// A tensor-like operand or a number.
 export template <class X>
-concept Operand = accepted<operand_or_number_words<bare<X>>>;
+concept Operand = accepted<operand_or_number_diagnostic<bare<X>>>;
 /// An operand of the operators of typed expressions. Values of a program have separate operators, since an operator has
 /// no parameter for the location in the user's code.
 template <class X>
@@ -520,7 +520,7 @@ template <class A, class B>
 concept TypedOperands = (HasEvaluationMode<A> || HasEvaluationMode<B>) && TypedOperand<A> && TypedOperand<B>;
 /// The same, without numbers.
 template <class X>
-concept TypedSymbolic = accepted<operand_words<bare<X>>> && !std::same_as<bare<X>, value>;
+concept TypedSymbolic = accepted<operand_diagnostic<bare<X>>> && !std::same_as<bare<X>, value>;
 
 /// Origin of an operation that is not part of a program.
 struct no_origin {};
@@ -615,21 +615,21 @@ template <Operation Op> value apply_outside_patterns(const value& x) {
 }
 
 /// Empty diagnostic: the evaluation mode checks when the node is made.
-struct nothing_to_say {
+struct no_diagnostic {
   static consteval text message() { return {}; }
 };
 
 /// Values of a program.
 struct program_mode {
-  template <class Op, class... X> using check = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
+  template <class Op, class... X> using check = no_diagnostic;
+  template <class Op, typename Op::attributes A, class... X> using check_fixed = no_diagnostic;
   template <class Op, class... X> static auto apply(const typename Op::attributes& attributes, const X&... x) {
     if constexpr ((std::same_as<bare<X>, value> && ...)) {
       const value inputs[] = {x...};
       return add<Op>(attributes, view<const value>(inputs, sizeof...(X)));
-    } else return apply_beside_numbers<Op>(attributes, x...);
+    } else return apply_with_numbers<Op>(attributes, x...);
   }
-  template <class Op, class Rank, class... X> using check_of_rank = nothing_to_say;
+  template <class Op, class Rank, class... X> using check_of_rank = no_diagnostic;
   template <class Op, typename Op::attributes A, class... X> static auto apply_fixed(const X&... x) {
     return apply<Op>(A, x...);
   }
@@ -644,17 +644,17 @@ struct program_mode {
 
  private:
   template <class Op, class... X>
-  static auto apply_beside_numbers(const typename Op::attributes& attributes, const X&... x) {
+  static auto apply_with_numbers(const typename Op::attributes& attributes, const X&... x) {
     program* owner = nullptr;
     dtype element = dtype::float32;
-    auto look = [&](const auto& v) {
+    auto visit_operand = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>)
         if (!owner) {
           owner = &v.owner();
           element = v.type().element;
         }
     };
-    (look(x), ...);
+    (visit_operand(x), ...);
     // `where` and comparisons convert their numbers to the element type of the other values
     auto prefer = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>)
@@ -705,19 +705,19 @@ constexpr dtype operand_element(const auto& x) {
 }
 }  // namespace detail
 struct type_mode {
-  template <class Op, class... X> using check = nothing_to_say;
-  template <class Op, typename Op::attributes A, class... X> using check_fixed = nothing_to_say;
+  template <class Op, class... X> using check = no_diagnostic;
+  template <class Op, typename Op::attributes A, class... X> using check_fixed = no_diagnostic;
   template <class Op, class... X>
   static constexpr auto apply(const typename Op::attributes& attributes, const X&... x) {
     text* why = nullptr;
     dtype element = dtype::boolean;
-    auto look = [&](const auto& v) {
+    auto visit_operand = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, traced>) {
         why = v.why;
         if (element == dtype::boolean) element = v.type.element;
       }
     };
-    (look(x), ...);
+    (visit_operand(x), ...);
     auto lift = [&](const auto& v) -> tensor_type {
       if constexpr (std::same_as<bare<decltype(v)>, traced>) return v.type;
       else return {element, {}};
@@ -741,7 +741,7 @@ struct type_mode {
       return all;
     } else return traced{r.results[0], why};
   }
-  template <class Op, class Rank, class... X> using check_of_rank = nothing_to_say;
+  template <class Op, class Rank, class... X> using check_of_rank = no_diagnostic;
   template <class Op, typename Op::attributes A, class... X> static constexpr auto apply_fixed(const X&... x) {
     return apply<Op>(A, x...);
   }
@@ -767,13 +767,13 @@ template <class Rule, class... X> constexpr void obey(const typename Rule::attri
     tensor_type in[sizeof...(X)];
     std::size_t i = 0;
     text t;
-    auto look = [&](const auto& v) {
+    auto visit_operand = [&](const auto& v) {
       if constexpr (std::same_as<bare<decltype(v)>, value>) {
         in[i++] = v.type();
         if (auto here = v.owner().place(); i == 1 && !here.empty()) t << here << ": ";
       } else in[i++] = {dtype_of<typename bare<decltype(v)>::element_type>, v.shape()};
     };
-    (look(x), ...);
+    (visit_operand(x), ...);
     Rule::infer(attributes, view<const tensor_type>(in, sizeof...(X)), found);
     if (!found.why.empty())
       raise(found.of_elements ? error_kind::type : error_kind::shape,
@@ -787,7 +787,7 @@ template <fixed_string Spelling, class... X> struct run_time_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
-      t << "of a typed operand the rank of the result is to stand in the call: write `" << Spelling.view() << "`";
+      t << "for typed operands the call must give the rank: write `" << Spelling.view() << "`";
     return t;
   }
 };

@@ -43,23 +43,22 @@ buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::siz
   return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, moves);
 }
 
-bool is(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
-  if (t.element == wanted) return true;
+bool is(const tensor_type& t, dtype expected, std::string_view what, inference& out) {
+  if (t.element == expected) return true;
   out.of_elements = true;
-  out.why << what << " " << (what.ends_with("s") && what != "bias" ? "are" : "is") << " to be " << wanted << ", not "
-          << t.element;
+  out.why << what << " must be " << expected << ", not " << t.element;
   return false;
 }
-bool one(const tensor_type& t, dtype wanted, std::string_view what, inference& out) {
-  if (!is(t, wanted, what, out)) return false;
+bool one(const tensor_type& t, dtype expected, std::string_view what, inference& out) {
+  if (!is(t, expected, what, out)) return false;
   if (t.dims.rank == 0) return true;
-  out.why << what << " is to be one number, []";
+  out.why << what << " must be one number, []";
   return false;
 }
 // Checks a scale or zero point: one number, or one per position of an axis.
 bool along(const tensor_type& t, dim extent, std::string_view what, inference& out) {
   if (t.dims.rank == 0 || (t.dims.rank == 1 && may_equal(t.dims[0], extent))) return true;
-  out.why << what << " are to be [] or [" << extent << "]";
+  out.why << what << " must be [] or [" << extent << "]";
   return false;
 }
 
@@ -71,12 +70,12 @@ void infer_change(const quantize_attributes& a, view<const tensor_type> in, dtyp
   if (in[1].dims.rank || in[2].dims.rank) {
     const int axis = detail::normal_axis(a.axis, x.rank);
     if (axis < 0) {
-      out.why << "the axis " << a.axis << " is outside of the rank";
+      out.why << "axis " << a.axis << " is outside the rank";
       return;
     }
     if (in[1].dims.rank != 1 || in[2].dims.rank != 1 || !along(in[1], x[axis], "scales", out) ||
         !along(in[2], x[axis], "zero points", out)) {
-      if (out.why.empty()) out.why << "there are to be as many scales as zero points";
+      if (out.why.empty()) out.why << "scales and zero points must have the same shape";
       return;
     }
   }
@@ -111,7 +110,7 @@ bool result_operands(const tensor_type& scale, const tensor_type& zero_point, st
   if (!one(scale, dtype::float32, "the scale of the result", out)) return false;
   if (!one(zero_point, dtype::int8, "the zero point of the result", out)) return false;
   if (low >= -128 && high <= 127 && low <= high) return true;
-  out.why << "results are to stay within [-128, 127], not [" << low << ", " << high << "]";
+  out.why << "results must stay within [-128, 127], not [" << low << ", " << high << "]";
   return false;
 }
 // Checks the common operands of both products, except x and weights; `out_channels` is the first extent of the weights.
@@ -130,7 +129,7 @@ bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t
 bool product_channels(view<const tensor_type> in, dim channels, inference& out) {
   if (!along(in[4], channels, "scales of weights", out)) return false;
   if (in[5].dims.rank == 1 && may_equal(in[5].dims[0], channels)) return true;
-  out.why << "the bias is to be [" << channels << "]";
+  out.why << "the bias must be [" << channels << "]";
   return false;
 }
 // The shape of a product of rows of features with weights.
@@ -246,7 +245,7 @@ void infer_both(const quantized_bounds& a, view<const tensor_type> in, inference
   if (!both_operands(in, a.low, a.high, out)) return;
   const shape &x = in[0].dims, &y = in[3].dims;
   if (!rows_of_both(x, y)) {
-    out.why << "b is to have the shape of a, or its last axes, or its first with 1 for the others, not " << x << " and "
+    out.why << "b must have the shape of a, or its last axes, or its first with 1 for the others, not " << x << " and "
             << y;
     return;
   }
@@ -405,8 +404,7 @@ void block_linear::infer(const attributes& a, view<const tensor_type> in, infere
   const shape &x = in[0].dims, &w = in[1].dims, &s = in[2].dims, &z = in[3].dims;
   constexpr std::int64_t max = std::numeric_limits<std::int32_t>::max();
   if ((a.bits != 4 && a.bits != 8) || a.block < 16 || a.block % 16 || a.block > max) {
-    out.why << "numbers of 4 or 8 bits in blocks of a multiple of 16 are expected, not of " << a.bits
-            << " in blocks of " << a.block;
+    out.why << "expected 4 or 8 bits in blocks of a multiple of 16, not " << a.bits << " in blocks of " << a.block;
     return;
   }
   const bool whole = z.rank == 0 || (z.rank == 2 && may_equal(z[0], w[0]) && may_equal(z[1], w[1]));
@@ -418,7 +416,7 @@ void block_linear::infer(const attributes& a, view<const tensor_type> in, infere
   }
   const dim k = x[x.rank - 1];
   if (k.is_number() && w[1].is_number() && (k.code + a.block - 1) / a.block != w[1].code) {
-    out.why << "the " << k << " features of x are not those of " << w[1] << " blocks of " << a.block;
+    out.why << "the " << k << " features of x do not match " << w[1] << " blocks of " << a.block;
     return;
   }
   shape y = x;
@@ -656,7 +654,7 @@ void quantized_table::infer(const attributes&, view<const tensor_type> in, infer
   if (in[0].element != dtype::int8) return out.refuse(in[0].element, "int8", "std::int8_t");
   if (!is(in[1], dtype::int8, "the table", out)) return;
   if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], 256)) {
-    out.why << "the table is to be [256]";
+    out.why << "the table must be [256]";
     return;
   }
   out.result(dtype::int8, in[0].dims);

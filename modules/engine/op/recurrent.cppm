@@ -92,7 +92,7 @@ template <class... X> struct lstm_gates_check {
   static consteval text message() {
     text t;
     if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
-      t << "lstm_gates: gives two results, which a typed expression does not hold; use values of a program, or the "
+      t << "lstm_gates: gives two results, which a typed expression cannot hold; use values of a program, or the "
            "layer nn::lstm_cell";
     return t;
   }

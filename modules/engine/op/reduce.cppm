@@ -262,7 +262,8 @@ template <fixed_string Name> struct softmax_of_last {
   using attributes = last_axes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::real, in[0].element, out)) return;
-    if (a.count < 1 || a.count > in[0].dims.rank) out.why << "the operand has no " << a.count << " last axes";
+    if (a.count < 1 || a.count > in[0].dims.rank)
+      out.why << "cannot take the last " << a.count << " axes of the operand";
   }
 };
 }  // namespace rule

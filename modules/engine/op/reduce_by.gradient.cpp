@@ -44,8 +44,8 @@ void reduce_by::gradient(gradient_call& c) {
       case reduction_kind::sum_square: return value(g * (x * 2));
       default: break;
     }
-    const value mine = detail::converted(x == y, x.type().element);
-    return value(mine * (g / lamina::max(over(mine), 1)));
+    const value is_extreme = detail::converted(x == y, x.type().element);
+    return value(is_extreme * (g / lamina::max(over(is_extreme), 1)));
   });
 }
 void running_along::gradient(gradient_call& c) {

@@ -26,7 +26,7 @@ value log_sum_exp(const value& x, reduce_attributes a) {
 }
 [[noreturn]] void refuse_kind(reduction_kind kind) {
   text t;
-  detail::raise(error_kind::value, t << "reduce: the kind " << static_cast<int>(kind) << " is none");
+  detail::raise(error_kind::value, t << "reduce: the kind " << static_cast<int>(kind) << " is unknown");
 }
 }  // namespace
 
@@ -71,7 +71,7 @@ namespace lamina::op {
 namespace {
 bool takes_element(reduction_kind kind, dtype element, inference& out) {
   if (kind < reduction_kind::sum || kind > reduction_kind::sum_square) {
-    out.why << "the kind " << static_cast<int>(kind) << " of reduction is none";
+    out.why << "the kind " << static_cast<int>(kind) << " of reduction is unknown";
     return false;
   }
   if (kind == reduction_kind::maximum || kind == reduction_kind::minimum)
@@ -98,7 +98,7 @@ void reduce_by::infer(const attributes& a, view<const tensor_type> in, inference
   if (!takes_element(a.kind, in[0].element, out)) return;
   if (in[1].element != dtype::int64) return out.refuse(in[1].element, "int64 axes", "std::int64_t");
   if (over.rank != 1 || (!over[0].is_number() && !a.keepdim)) {
-    out.why << "the axes are expected as one vector, of a known length where they are not kept";
+    out.why << "the axes must be a vector, of known length without keepdim";
     return;
   }
   if (!over[0].is_number()) {
@@ -108,7 +108,7 @@ void reduce_by::infer(const attributes& a, view<const tensor_type> in, inference
   }
   const std::int64_t n = over.at(0);
   if (n > x.rank) {
-    out.why << n << " axes are not distinct ones of the operand";
+    out.why << n << " axes are not distinct axes of the operand";
     return;
   }
   if (n == 0 && a.none_if_empty) return out.result(in[0].element, x);
@@ -116,7 +116,7 @@ void reduce_by::infer(const attributes& a, view<const tensor_type> in, inference
   unsigned bits = 0;
   if (const any_tensor* known = out.elements_of(1)) {
     if (!axes_of(*known, x.rank, named)) {
-      out.why << "the axes are not distinct ones of the operand";
+      out.why << "the axes are not distinct axes of the operand";
       return;
     }
     detail::reduced_axes({named, a.keepdim}, x.rank, bits);

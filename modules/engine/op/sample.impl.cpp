@@ -39,7 +39,7 @@ int tabled_axis(const resample_attributes& a, const shape& x, const shape& table
     return -1;
   }
   if (a.batch_axes < 0 || a.batch_axes > axis || table.rank != a.batch_axes + 2) {
-    out.why << "positions of " << a.batch_axes << " shared axes, points and taps are expected";
+    out.why << "positions must have " << a.batch_axes << " shared axes, then points and taps";
     return -1;
   }
   for (int i = 0; i < table.rank - 2; ++i)
@@ -94,7 +94,7 @@ void resample::infer(const attributes& a, view<const tensor_type> in, inference&
     return;
   const int axis = tabled_axis(a, in[0].dims, in[1].dims, out);
   if (axis < 0) return;
-  if (!fits(in[1].dims, in[2].dims)) out.why << "positions and weights must have one shape";
+  if (!fits(in[1].dims, in[2].dims)) out.why << "positions and weights must have the same shape";
   else out.result(in[0].element, sampled_shape(in[0].dims, in[1].dims, axis));
 }
 void resample::emit(emission& e) {

@@ -34,7 +34,7 @@ int list_length(const tensor_type& t, std::string_view what, int max, inference&
     return -1;
   }
   if (t.dims.rank != 1 || !t.dims[0].is_number() || t.dims.at(0) > max) {
-    out.why << what << " are expected as one vector of a known length of at most " << max;
+    out.why << what << " must be a vector of known length, at most " << max;
     return -1;
   }
   return static_cast<int>(t.dims.at(0));
@@ -57,7 +57,7 @@ bool table_fits(std::int64_t points, std::int64_t taps, text& why) {
   return false;
 }
 // A constant from numbers of its element type or from doubles.
-template <class T> value table(const value& beside, dtype element, const shape& s, const std::vector<T>& all) {
+template <class T> value table(const value& like, dtype element, const shape& s, const std::vector<T>& all) {
   any_tensor t(tensor_type{element, s});
   if constexpr (std::same_as<T, std::int64_t>)
     std::copy(all.begin(), all.end(), reinterpret_cast<T*>(t.mutable_data()));
@@ -67,7 +67,7 @@ template <class T> value table(const value& beside, dtype element, const shape& 
         std::transform(all.begin(), all.end(), reinterpret_cast<E*>(t.mutable_data()),
                        [](double v) { return static_cast<E>(v); });
     });
-  return beside.owner().constant(std::move(t));
+  return like.owner().constant(std::move(t));
 }
 
 // ---- windows --------------------------------------------------------------------------------------------------------
@@ -91,12 +91,12 @@ window_place place_of(const window_attributes& a, std::int64_t extent, std::int6
 bool window_numbers_fit(const window_attributes& a, text& why) {
   for (std::int64_t n : {a.kernel, a.stride, a.dilation})
     if (n < 1 || n > max_extent) {
-      why << "kernel, stride and dilation must be 1 to " << max_extent << ", and one is " << n;
+      why << "kernel, stride and dilation must be 1 to " << max_extent << "; one is " << n;
       return false;
     }
   for (std::int64_t n : {a.before, a.after, a.parts})
     if (n < 0 || n > max_extent) {
-      why << "padding and number of parts must be 0 to " << max_extent << ", and one is " << n;
+      why << "padding and number of parts must be 0 to " << max_extent << "; one is " << n;
       return false;
     }
   return true;
@@ -111,13 +111,13 @@ std::int64_t detail::windows_of(const window_attributes& a, std::int64_t extent,
     return -1;
   }
   if (a.parts) return a.parts;
-  const std::int64_t room = extent + a.before + a.after - a.dilation * (a.kernel - 1) - 1;
-  if (room < 0 && !(a.ceil && room > -a.stride)) {
+  const std::int64_t last_start = extent + a.before + a.after - a.dilation * (a.kernel - 1) - 1;
+  if (last_start < 0 && !(a.ceil && last_start > -a.stride)) {
     why << "the window of " << a.kernel << " is larger than the padded axis of " << extent + a.before + a.after;
     return -1;
   }
-  if (!a.ceil) return room / a.stride + 1;
-  std::int64_t n = room < 0 ? 1 : (room + a.stride - 1) / a.stride + 1;
+  if (!a.ceil) return last_start / a.stride + 1;
+  std::int64_t n = last_start < 0 ? 1 : (last_start + a.stride - 1) / a.stride + 1;
   // The last window begins on the axis or in the padding before it.
   if ((n - 1) * a.stride >= extent + a.before) --n;
   if (n < 1) why << "no window begins on the axis";
@@ -143,7 +143,7 @@ bool window_table(const window_attributes& a, view<const tensor_type> in, infere
       const window_place w = place_of(a, extent, i);
       const std::int64_t skipped = w.first < 0 ? (-w.first + w.step - 1) / w.step * w.step : 0;
       if (w.first + skipped < std::min(w.end, extent)) continue;
-      out.why << "window " << i << " of the axis of " << extent << " has no elements, only padding";
+      out.why << "window " << i << " of the axis of " << extent << " covers only padding";
       return false;
     }
   s = {dim(n), dim(taps_of(a, extent))};
@@ -277,7 +277,8 @@ detail::resized_axis detail::resize_of(const resize_attributes& a, view<const st
   const bool sizes = target.type().element == dtype::int64;
   for (std::size_t i = 0; i < scales.size(); ++i) {
     if (!(scales[i] >= 0) || scales[i] > static_cast<double>(max_extent) || (!sizes && scales[i] == 0)) {
-      why << (sizes ? "a size of " : "a scale of ") << scales[i] << " is not one of 0 to " << max_extent;
+      why << (sizes ? "a size is " : "a scale is ") << scales[i] << "; expected "
+          << (sizes ? "0 to " : "above 0, up to ") << max_extent;
       return r;
     }
     if (sizes && extents[i] > 0) scales[i] /= static_cast<double>(extents[i]);
@@ -320,11 +321,11 @@ bool resize_known(const resize_attributes& a, view<const tensor_type> in, infere
                   std::optional<detail::resized_axis>& r) {
   if (a.mode > resize_mode::cubic || a.coordinates > resize_coordinates::tf_crop_and_resize ||
       a.rounding > nearest_rounding::ceil || a.policy > aspect_ratio::not_smaller) {
-    out.why << "a mode is none of those that there are";
+    out.why << "unknown mode";
     return false;
   }
   if (!(std::abs(a.cubic_a) <= 1e9)) {
-    out.why << "the coefficient of " << a.cubic_a << " is not one of -1e9 to 1e9";
+    out.why << "cubic_a is " << a.cubic_a << "; expected -1e9 to 1e9";
     return false;
   }
   const bool crops = a.coordinates == resize_coordinates::tf_crop_and_resize;
@@ -340,7 +341,7 @@ bool resize_known(const resize_attributes& a, view<const tensor_type> in, infere
     return false;
   }
   if (in[1].dims.rank != 1 || !may_equal(in[1].dims[0], axes) || a.which < 0 || a.which >= axes) {
-    out.why << "a size or scale for each of the " << axes << " axes is expected, and one of them";
+    out.why << "a size or scale for each of the " << axes << " axes is expected, and `which` among them";
     return false;
   }
   if (crops && (!is_real_type(in[2].element) || in[2].dims.rank != 1 || !may_equal(in[2].dims[0], 2 * axes))) {
@@ -380,7 +381,7 @@ value op::resize_positions::bind(const attributes& a, view<const value> in) {
 void op::resize_weights::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   std::optional<detail::resized_axis> r;
   if (!real_weights(a.element, out) || !resize_known(a, in, out, r)) return;
-  if (a.mode == resize_mode::nearest) out.why << "the nearest elements have no weights";
+  if (a.mode == resize_mode::nearest) out.why << "mode nearest has no weights";
   else out.result(a.element, {r ? dim(r->size) : dim(dyn), r ? dim(r->taps) : dim(dyn)});
 }
 value op::resize_weights::bind(const attributes& a, view<const value> in) {
@@ -412,7 +413,7 @@ namespace {
 bool are_extents(view<const std::int64_t> all, std::string_view one, text& why) {
   for (std::int64_t n : all)
     if (n < 0 || n > max_extent) {
-      why << one << " of " << n << " is not one of 0 to " << max_extent;
+      why << one << " of " << n << " is outside 0.." << max_extent;
       return false;
     }
   return true;
@@ -454,7 +455,7 @@ double coordinate(std::int64_t i, std::int64_t n, bool align_corners) {
 
 void op::border_positions::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   if (a.mode > border_mode::wrap) {
-    out.why << "a mode is none of those that there are";
+    out.why << "unknown mode";
     return;
   }
   if (!list_of(in[0], "extents", 1, out) || !list_of(in[1], "borders", 2, out)) return;
@@ -575,7 +576,7 @@ void op::affine_base::infer(const attributes& a, view<const tensor_type> in, inf
   for (int i = 2; i < n; ++i) {
     const std::int64_t s = numbers(*known)[static_cast<std::size_t>(i)];
     if (s < 0 || s > max_extent || __builtin_mul_overflow(places, s, &places) || !table_fits(places, n, out.why)) {
-      if (out.why.empty()) out.why << "an extent of " << s << " is not one of 0 to " << max_extent;
+      if (out.why.empty()) out.why << "an extent of " << s << " is outside 0.." << max_extent;
       return;
     }
   }

@@ -20,19 +20,21 @@ namespace lamina {
 using namespace detail;
 
 namespace {
-template <class Op> value drawn(const value& like, dtype element, double first, double second, seed_attributes a) {
+template <class Op>
+value random_like(const value& like, dtype element, double first, double second, seed_attributes a) {
   program& p = like.owner();
-  const dtype drawn_as = is_real(element) ? element : dtype::float32;
-  const value shaped = like.type().element == drawn_as ? like : value(broadcast_like(p.number(0., drawn_as), like));
+  const dtype computed_as = is_real(element) ? element : dtype::float32;
+  const value shaped =
+      like.type().element == computed_as ? like : value(broadcast_like(p.number(0., computed_as), like));
   return converted(apply<Op>(random_attributes{first, second, a.site}, constant_list(p, {a.seed, 0}), shaped), element);
 }
 }  // namespace
 
 value uniform_like(const value& like, dtype element, double low, double high, seed_attributes a, const origin&) {
-  return drawn<op::random_uniform>(like, element, low, high, a);
+  return random_like<op::random_uniform>(like, element, low, high, a);
 }
 value normal_like(const value& like, dtype element, double mean, double deviation, seed_attributes a, const origin&) {
-  return drawn<op::random_normal>(like, element, mean, deviation, a);
+  return random_like<op::random_normal>(like, element, mean, deviation, a);
 }
 value bernoulli(const value& x, dtype element, seed_attributes a, const origin&) {
   return converted(uniform_like(x, x.type().element, 0, 1, a) < x, element);

@@ -93,8 +93,7 @@ constexpr void infer_reshape(const shape& from, const shape& to, dtype element, 
     else if (to[i].is_name()) continue;
     else if (unknown < 0) unknown = i;
     else {
-      out.why << "of several unknown extents the leading ones are those of the operand, and one more is inferred; "
-              << to << " has others";
+      out.why << "only leading unknown extents and one more can be inferred; " << to << " has more";
       return;
     }
   }

@@ -46,7 +46,7 @@ void reshape_like::emit(emission& e) { emit_copy(e); }
 void gradient_like::infer(const attributes&, view<const tensor_type> in, inference& out) {
   if (in[0].element != in[1].element) out.of_elements = true;
   if (out.of_elements || !fits(in[1].dims, in[0].dims)) {
-    out.why << "a gradient has the element type and shape of its operand";
+    out.why << "a gradient must have the element type and shape of its operand";
     return;
   }
   shape s = in[0].dims;
@@ -113,7 +113,7 @@ void concat::emit(emission& e) {
 void concat_part::infer(const attributes& a, view<const tensor_type> in, inference& out) {
   const auto parts = static_cast<std::int64_t>(in.size()) - 1;
   if (a.part < 0 || a.part >= parts) {
-    out.why << "part " << a.part << " of a concatenation of " << parts;
+    out.why << "part " << a.part << " is outside a concatenation of " << parts;
     return;
   }
   std::vector<tensor_type> joined;

@@ -30,12 +30,12 @@ std::int64_t known_extent(std::string_view function, const value& x, int axis) {
   if (n.is_number()) return n.code;
   text t;
   raise(error_kind::shape,
-        t << function << ": the extent of axis " << axis << " is to be known: give it as a number, or a length");
+        t << function << ": the extent of axis " << axis << " must be known; give a number or a length");
 }
 // cos and sin of 2 pi k / n.
-struct turn {
+struct root_of_unity {
   double cosine, sine;
-  turn(std::int64_t k, std::int64_t n) {
+  root_of_unity(std::int64_t k, std::int64_t n) {
     const double angle = 2 * pi * static_cast<double>(k % n) / static_cast<double>(n);
     cosine = std::cos(angle);
     sine = std::sin(angle);
@@ -43,17 +43,17 @@ struct turn {
 };
 // The matrix [given * parts, wanted * results] that transforms `given` numbers of `parts` components.
 std::vector<double> matrix_of(const dft_attributes& a, std::int64_t n, std::int64_t given, int parts,
-                              std::int64_t wanted, int results) {
-  std::vector<double> m(static_cast<std::size_t>(given * parts * wanted * results));
+                              std::int64_t coefficients, int results) {
+  std::vector<double> m(static_cast<std::size_t>(given * parts * coefficients * results));
   const bool half = a.inverse && a.onesided;
   const double by = a.inverse ? 1. / static_cast<double>(n) : 1.;
   for (std::int64_t t = 0; t < given; ++t)
-    for (std::int64_t k = 0; k < wanted; ++k) {
-      const turn angle(t * k, n);
+    for (std::int64_t k = 0; k < coefficients; ++k) {
+      const root_of_unity angle(t * k, n);
       const double sine = a.inverse ? -angle.sine : angle.sine;
       const double both = half && t > 0 && 2 * t != n ? 2 : 1;  // counts the conjugate as well
       const auto at = [&](int part, int result) -> double& {
-        return m[static_cast<std::size_t>(((t * parts + part) * wanted + k) * results + result)];
+        return m[static_cast<std::size_t>(((t * parts + part) * coefficients + k) * results + result)];
       };
       at(0, 0) = by * both * angle.cosine;
       if (results == 2) at(0, 1) = -by * sine;
@@ -84,9 +84,8 @@ value dft(const value& x, dft_attributes a, const origin&) {
   const int rank = s.rank, axis = axis_of("dft", a.axis, s);
   if (axis == rank - 1 || (s.back() != dim(1) && s.back() != dim(2))) {
     text t;
-    raise(
-        error_kind::shape,
-        t << "dft: numbers of one or two parts in the last axis, and another axis to transform, are expected of " << s);
+    raise(error_kind::shape,
+          t << "dft: expected a last axis of 1 (real) or 2 (complex), and another axis to transform, not " << s);
   }
   const bool half = a.inverse && a.onesided;
   const int parts = static_cast<int>(s.back().code), results = half ? 1 : 2;
@@ -99,9 +98,9 @@ value dft(const value& x, dft_attributes a, const origin&) {
   value rows = with_axis_moved(x, axis, rank - 2);
   const std::int64_t used = std::min(given, half ? n / 2 + 1 : n);  // the others would be multiplied by zeros
   if (used < given) rows = slice(rows, slice_attributes{0, used, rank - 2, 1});
-  const std::int64_t wanted = a.onesided && !a.inverse ? n / 2 + 1 : n;
-  const value matrix = constant_list(x.owner(), x.type().element, matrix_of(a, n, used, parts, wanted, results),
-                                     {dim(used * parts), dim(wanted * results)});
+  const std::int64_t coefficients = a.onesided && !a.inverse ? n / 2 + 1 : n;
+  const value matrix = constant_list(x.owner(), x.type().element, matrix_of(a, n, used, parts, coefficients, results),
+                                     {dim(used * parts), dim(coefficients * results)});
   std::vector<int> together(static_cast<std::size_t>(rank - 2), 1);
   together.push_back(2);
   const bool single = rank == 2;
@@ -111,7 +110,7 @@ value dft(const value& x, dft_attributes a, const origin&) {
   if (single) y = squeeze(y, axes(0));
   std::vector<extent_value> to;
   for (int i = 0; i < rank - 2; ++i) to.push_back(extent_of(y, i));
-  to.push_back(known_extent(wanted));
+  to.push_back(known_extent(coefficients));
   to.push_back(known_extent(results));
   return with_axis_moved(reshaped(y, to), rank - 2, axis);
 }
@@ -137,15 +136,15 @@ value stft(const value& signal, const std::optional<value>& window, stft_attribu
 }
 
 value hann_window(const value& size, bool periodic, dtype element, const origin&) {
-  return window_of(size, periodic, element, [](const value& turns) { return value(square(sin(turns * 0.5))); });
+  return window_of(size, periodic, element, [](const value& phase) { return value(square(sin(phase * 0.5))); });
 }
 value hamming_window(const value& size, bool periodic, dtype element, const origin&) {
   constexpr double alpha = 25. / 46;
-  return window_of(size, periodic, element, [](const value& turns) { return value(alpha - cos(turns) * (1 - alpha)); });
+  return window_of(size, periodic, element, [](const value& phase) { return value(alpha - cos(phase) * (1 - alpha)); });
 }
 value blackman_window(const value& size, bool periodic, dtype element, const origin&) {
   return window_of(size, periodic, element,
-                   [](const value& turns) { return value(cos(turns) * -0.5 + cos(turns * 2) * 0.08 + 0.42); });
+                   [](const value& phase) { return value(cos(phase) * -0.5 + cos(phase * 2) * 0.08 + 0.42); });
 }
 
 namespace {
@@ -160,7 +159,7 @@ any_tensor mel_weight_matrix(mel_attributes a, dtype element) {
   if (!makes_bands(a))
     raise(error_kind::value, t << "mel_weight_matrix: " << a.bands << " bands of transforms of " << a.length
                                << " samples at " << a.rate << " Hz from " << a.low << " to " << a.high
-                               << " Hz are none");
+                               << " Hz are not possible");
   const std::int64_t bins = a.length / 2 + 1;
   const auto mel = [](double hertz) { return 2595 * std::log1p(hertz / 700) / std::log(10.); };
   const double from = mel(a.low), step = (mel(a.high) - from) / static_cast<double>(a.bands + 2);
@@ -229,18 +228,18 @@ namespace {
 // Whether operands fit a transform; else records the reason.
 bool are_of_dft(view<const tensor_type> in, inference& out) {
   if (in.size() < 2 || in.size() > 3) {
-    out.why << "takes numbers, an axis and perhaps a length";
+    out.why << "takes numbers, an axis and an optional length";
     return false;
   }
   if (!detail::takes(domain::real, in[0].element, out)) return false;
   for (std::size_t i = 1; i < in.size(); ++i)
     if (!one_number(in[i], dtype::int64, out)) return false;
-  if (in[0].dims.rank < 2) out.why << "an axis for the parts of numbers and another one are expected";
+  if (in[0].dims.rank < 2) out.why << "expected an axis before that of real and imaginary parts";
   return out.why.empty();
 }
 bool are_of_stft(view<const tensor_type> in, inference& out) {
   if (in.size() < 3 || in.size() > 4) {
-    out.why << "takes signals, a step, a length and perhaps a window";
+    out.why << "takes signals, a step, a length and an optional window";
     return false;
   }
   const shape& x = in[0].dims;
@@ -262,7 +261,7 @@ void computed_dft::infer(const attributes& a, view<const tensor_type> in, infere
   const bool known = axis && (length || in.size() == 2);
   const int at = axis ? detail::normal_axis(whole(*axis), x.rank) : 0;
   if (axis && (at < 0 || at == x.rank - 1)) {
-    out.why << "axis " << whole(*axis) << " is none that can be transformed";
+    out.why << "axis " << whole(*axis) << " cannot be transformed";
     return;
   }
   const dim parts = x.back();
@@ -270,7 +269,7 @@ void computed_dft::infer(const attributes& a, view<const tensor_type> in, infere
     return out.result(in[0].element, open_shape(x.rank, a.inverse && a.onesided ? 1 : 2));
   const std::int64_t given = x.at(at), n = length ? whole(*length) : a.inverse && a.onesided ? 2 * (given - 1) : given;
   if (n < 1 || n > longest || (parts != dim(1) && parts != dim(2))) {
-    out.why << "numbers of " << parts << " parts and a length of " << n << " cannot be transformed";
+    out.why << "a last axis of " << parts << " and a length of " << n << " cannot be transformed";
     return;
   }
   shape s = x;
@@ -322,7 +321,7 @@ void mel_weights::infer(const attributes& a, view<const tensor_type> in, inferen
   if (!all) return out.result(a.element, shape{dyn, dyn});
   const mel_attributes m = mel_of(known);
   if (!makes_bands(m)) {
-    out.why << m.bands << " bands of transforms of " << m.length << " samples at " << m.rate << " Hz are none";
+    out.why << m.bands << " bands of transforms of " << m.length << " samples at " << m.rate << " Hz are not possible";
     return;
   }
   out.result(a.element, shape{dim(m.length / 2 + 1), dim(m.bands)});

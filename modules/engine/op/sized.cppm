@@ -106,7 +106,7 @@ struct unique {
   static constexpr void infer(const attributes&, view<const tensor_type> in, inference& out) {
     if (!detail::takes(domain::numbers, in[0].element, out) || !detail::takes_positions(in[1], out)) return;
     if (in[0].dims.rank != 1 || !fits(in[0].dims, in[1].dims)) {
-      out.why << "elements and their order are expected as two vectors of one length";
+      out.why << "elements and their order must be two vectors of the same length";
       return;
     }
     for (int i = 0; i < 3; ++i) out.result(dtype::int64, in[0].dims);
@@ -137,11 +137,11 @@ struct non_max_suppression {
       return;
     }
     if (!(a.iou_threshold >= 0 && a.iou_threshold <= 1)) {
-      out.why << "an overlap to suppress from of " << a.iou_threshold << " is outside 0..1";
+      out.why << "iou_threshold is " << a.iou_threshold << "; expected 0 to 1";
       return;
     }
     if (a.max_per_class < suppression_attributes::all) {
-      out.why << a.max_per_class << " boxes at most";
+      out.why << a.max_per_class << " is not a valid max_per_class";
       return;
     }
     dim rows = dyn;
@@ -169,7 +169,7 @@ struct computed_suppression {
       if (in[i].element != in[0].element || in[i].dims.rank > 1 ||
           (in[i].dims.rank == 1 && !may_equal(in[i].dims[0], 1))) {
         out.of_elements = in[i].element != in[0].element;
-        out.why << "the thresholds are expected as one number each, of the type of the boxes";
+        out.why << "the thresholds must be one number each, of the boxes' type";
         return;
       }
     op::non_max_suppression::infer({.centers = a.centers}, {in.data(), 3}, out);
@@ -250,7 +250,7 @@ template <fixed_string Function, class... X> struct counted_when_run {
     text t;
     if constexpr (std::same_as<evaluation_mode_of<X...>, lazy>)
       t << "an extent of the result of `" << Function.view()
-        << "` is known only when it has run, and the extents of an expression before; use it on values of a program or "
+        << "` is known only at run time, but an expression needs it before; use it on values of a program or "
            "a net";
     return t;
   }
@@ -258,11 +258,11 @@ template <fixed_string Function, class... X> struct counted_when_run {
 
 namespace detail {
 /// Scope guard: operations added to the program during its lifetime name the calling function in messages.
-template <class World> struct spelled {
-  constexpr spelled(const auto&, std::string_view) {}
+template <class Mode> struct caller_path {
+  constexpr caller_path(const auto&, std::string_view) {}
 };
-template <> struct spelled<program_mode> {
-  spelled(const value& x, std::string_view spelling) : path(x.owner(), with(x.owner().place(), spelling)) {}
+template <> struct caller_path<program_mode> {
+  caller_path(const value& x, std::string_view spelling) : path(x.owner(), with(x.owner().place(), spelling)) {}
   static std::string with(std::string here, std::string_view spelling) {
     if (!here.empty()) here += ": ";
     return here += spelling;
@@ -347,7 +347,7 @@ constexpr auto unique(const X& x, unique_attributes a = {}, origin_of<X> = {}) {
 export template <Symbolic X, Symbolic K> requires accepted<diagnostic<counted_when_run<"top_k", X, K>>()>
 constexpr auto top_k(const X& x, const K& k, computed_top_k_attributes a = {}, origin_of<X, K> = {}) {
   detail::obey<rule::computed_top_k>({a.axis}, x, k);
-  const detail::spelled<evaluation_mode_of<X>> here(x, "top_k");
+  const detail::caller_path<evaluation_mode_of<X>> here(x, "top_k");
   auto at = apply<op::order>({order_attributes::all, a.axis, a.largest}, x, truncate(positions(x, a.axis), k));
   auto values = take_along_axis(x, at, a.axis);
   return top_k_result<decltype(values), decltype(at)>{values, at};
@@ -398,7 +398,7 @@ std::string spelling_of(const program& p, const node& n);
 /// Searches the nodes reachable from the roots, and planned subprograms.
 export std::string run_on_host_in(const program& p);
 /// Reasons why a program needs more than one plan, one per operation or input, at most `max` of them: "non_zero: the
-/// extent of its result is known only when it has run"; empty if one plan suffices.
+/// extent of its result is known only at run time"; empty if one plan suffices.
 export std::vector<std::string> why_in_segments(const program& p, std::size_t max = 1);
 /// Errors: unsupported_error where the program of a `cond`, `loop` or `scan` has one of these operations.
 void refuse_counted(const program& sub, std::string_view op, std::string_view path);

@@ -311,13 +311,12 @@ void refuse_counted(const program& sub, std::string_view op, std::string_view pa
   if (!path.empty()) t << path << ": ";
   if (const std::string host = run_on_host_in(sub); !host.empty())
     detail::raise(error_kind::unsupported, t << op << ": its program has `" << host
-                                             << "`, which runs on the host, and the program is planned as one; "
-                                                "`host_cond` and `host_loop` run programs that have such operations");
+                                             << "`, which runs on the host; "
+                                                "`host_cond` and `host_loop` run such programs");
   const std::string found = counted_when_run_in(sub);
   if (found.empty()) return;
-  t << op << ": its program has `" << found
-    << "`: the extent of that result is known only when it has run, and the program is planned as one; "
-    << "count outside of it, or give it all rows and a mask";
+  t << op << ": its program has `" << found << "`: its extent is known only at run time; "
+    << "count outside the program, or pass all rows and a mask";
   detail::raise(error_kind::unsupported, t);
 }
 
@@ -421,7 +420,7 @@ std::string counted_when_run_in(const program& p) { return first_of(collect_coun
 std::vector<std::string> why_in_segments(const program& p, std::size_t max) {
   std::vector<std::string> found;
   collect_counted(p, found, max);
-  for (auto& f : found) f += ": the extent of its result is known only when it has run";
+  for (auto& f : found) f += ": the extent of its result is known only at run time";
   const std::size_t counted = found.size();
   collect_on_host(p, found, max);
   for (std::size_t k = counted; k < found.size(); ++k) found[k] += ": it runs on the host, between plans";

@@ -59,7 +59,7 @@ void check_filters(const value& x, const value& w, std::string_view function) {
   if (w.shape().rank == x.shape().rank && w.shape().rank >= 3) return;
   text t;
   t << std::string_view(origin::prefix()) << function << ": filters " << w.shape() << " for " << x.shape()
-    << "; expected one axis for each of those";
+    << "; expected the same rank";
   detail::raise(error_kind::shape, t);
 }
 // Limits a count that becomes that many operations or numbers of a program.
@@ -199,7 +199,8 @@ namespace {
 
 // Positions where filter elements sample an axis: [N G, K, OH, OW], from offsets of that shape. `along` is the axis of
 // the result, `steps` the offset of each filter element.
-value met_positions(const value& offsets, int along, std::int64_t stride, std::int64_t before, const numbers& steps) {
+value sampled_positions(const value& offsets, int along, std::int64_t stride, std::int64_t before,
+                        const numbers& steps) {
   program& p = offsets.owner();
   const dtype element = offsets.type().element;
   const value places = apply<op::cast>({element}, positions(offsets, along)) * stride - before;
@@ -237,7 +238,7 @@ value deform_conv(const value& x, const value& w, const value& offsets, const va
   const auto coordinate = [&](std::int64_t which, const numbers& steps) {
     const auto k = static_cast<std::size_t>(which);
     const value off = reshaped(select(both, 2, which), {sets, known_extent(taps), high, wide});
-    return flatten<1>(met_positions(off, 2 + static_cast<int>(which), c.strides[k], c.before[k], steps));
+    return flatten<1>(sampled_positions(off, 2 + static_cast<int>(which), c.strides[k], c.before[k], steps));
   };
   const value coordinates[] = {coordinate(0, down), coordinate(1, across)};
   const extent_value extents[] = {extent_of(x, 2), extent_of(x, 3)};
@@ -296,7 +297,7 @@ value col2im(const value& x, const value& image, const value& block, const conv_
   const extent_value n = extent_of(x, 0), all = extent_of(x, 1), points = extent_of(table, 0);
   extent_value channels;
   if (all.known() && taps.known()) {
-    if (all.number % taps.number) refuse("the channels are no multiple of a block");
+    if (all.number % taps.number) refuse("the channels are not a multiple of a block");
     channels = known_extent(all.number / taps.number);
   } else channels = {-1, all.in(p) / taps.in(p)};
   if (points.known() && taps.known() && !may_equal(x.shape()[2], points.number / taps.number)) {

@@ -255,7 +255,7 @@ value lrn(const value& x, std::int64_t size, lrn_options o, const origin&) {
   if (size < 1 || x.shape().rank < 2) {
     text t;
     t << std::string_view(origin::prefix()) << "lrn: size " << size << " of " << x.shape()
-      << "; expected a positive one, and [N, C, ...]";
+      << "; expected a positive size and [N, C, ...]";
     detail::raise(error_kind::value, t);
   }
   window_attributes a{.kernel = size};

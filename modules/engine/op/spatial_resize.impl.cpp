@@ -38,7 +38,7 @@ std::vector<int> axes_of(const value& x, view<const std::int64_t> named, std::st
   for (std::int64_t a : named) {
     const int axis = detail::normal_axis(a, rank);
     if (axis < 0 || std::find(all.begin(), all.end(), axis) != all.end())
-      refuse(error_kind::shape, function, x, "axes must be different ones of the operand");
+      refuse(error_kind::shape, function, x, "axes must be distinct axes of the operand");
     all.push_back(axis);
   }
   return all;
@@ -161,7 +161,7 @@ value resize(const value& x, const value& target, const value& roi, const resize
       (roi.empty() || roi.shape().rank != 1 || !may_equal(roi.shape()[0], 2 * static_cast<std::int64_t>(along.size()))))
     refuse(error_kind::value, "resize", x, "tf_crop_and_resize needs a start and an end in roi for each axis");
   if (o.antialias && o.mode == resize_mode::nearest)
-    refuse(error_kind::value, "resize", x, "antialias is for linear and cubic; the nearest elements are no means");
+    refuse(error_kind::value, "resize", x, "antialias needs mode linear or cubic, not nearest");
   std::vector<extent_value> from;
   for (int axis : along) from.push_back(extent_of(x, axis));
   const value extents = detail::list_of(x.owner(), view<const extent_value>(from));

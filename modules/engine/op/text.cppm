@@ -135,7 +135,7 @@ struct string_normalize {
     shape s = in[0].dims;
     if (s.rank < 1 || s.rank > 2 || (s.rank == 2 && !may_equal(s[0], 1)))
       out.why << "strings [C] or [1, C] are expected";
-    else if (a.change < 0 || a.change > 2) out.why << "`change` is " << a.change << ", and 0, 1 or 2 is expected";
+    else if (a.change < 0 || a.change > 2) out.why << "`change` is " << a.change << "; expected 0, 1 or 2";
     else {
       if (s.rank == 2) s[0] = 1;
       s[s.rank - 1] = dyn;
@@ -178,7 +178,7 @@ struct string_split {
     if (!detail::are_strings(in[0], out) || !detail::are_strings(in[1], out)) return;
     shape s = in[0].dims;
     if (s.rank == max_rank) {
-      out.why << "the pieces have one axis more than a tensor can have";
+      out.why << "the result would exceed the rank limit";
       return;
     }
     s.push_back(dyn);
@@ -194,7 +194,7 @@ struct string_to_number {
   using attributes = string_number_attributes;
   static constexpr void infer(const attributes& a, view<const tensor_type> in, inference& out) {
     if (!detail::are_strings(in[0], out)) return;
-    if (!detail::are_printed(a.to)) out.why << "strings are read as float32, float64, bool and integers, not " << a.to;
+    if (!detail::are_printed(a.to)) out.why << "strings convert to float32, float64, bool and integers, not " << a.to;
     else out.result(a.to, in[0].dims);
   }
   static void run(host_call&);
@@ -233,9 +233,9 @@ struct tf_idf {
     else if (!in[4].is_tensor() || in[4].element != dtype::float32)
       out.refuse(in[4].element, "weights of float32", "float");
     else if (s.rank > 2) out.why << "elements [C] or [N, C] are expected";
-    else if (a.width < 0 || a.width > std::int64_t(1) << 30) out.why << "rows of " << a.width << " numbers";
+    else if (a.width < 0 || a.width > std::int64_t(1) << 30) out.why << "a row cannot have " << a.width << " numbers";
     else if (a.shortest < 1 || a.longest < a.shortest || a.skips < 0)
-      out.why << "n-grams of " << a.shortest << " to " << a.longest << " elements that leave out " << a.skips;
+      out.why << "invalid n-grams: " << a.shortest << " to " << a.longest << " elements, skips " << a.skips;
     else out.result(dtype::float32, s.rank == 2 ? shape{s[0], dim(a.width)} : shape{dim(a.width)});
   }
   static void run(host_call&);

@@ -65,7 +65,7 @@ template <class T> any_tensor of_numbers(const shape& s, const std::vector<T>& a
 std::string_view single(const host_call& c, std::size_t i) {
   const strings all = strings_of(c, i);
   if (all.size() == 1) return all[0];
-  c.fail(error_kind::value, text() << "operand " << i << " holds " << all.size() << " strings, and one is expected");
+  c.fail(error_kind::value, text() << "operand " << i << " holds " << all.size() << " strings; expected one");
 }
 
 // Iterates over a broadcast of two shapes: f(position in a, position in b).
@@ -156,7 +156,7 @@ void op::take_strings::run(host_call& c) {
   left.add(sizeof(std::string_view), static_cast<std::size_t>(positions.shape().size()));
   for (const std::int64_t i : positions.elements<std::int64_t>()) {
     if (i < 0 || static_cast<std::uint64_t>(i) >= pool.size())
-      c.fail(error_kind::value, text() << "position " << i << " among " << pool.size() << " strings");
+      c.fail(error_kind::value, text() << "position " << i << " is outside the " << pool.size() << " strings");
     all.push_back(pool[static_cast<std::size_t>(i)]);
   }
   c.result(0, of_views(positions.shape(), std::move(all), std::move(sources)));
@@ -238,7 +238,7 @@ void op::string_normalize::run(host_call& c) {
   for (const auto& s : strings_of(c, 1)) stops.insert(compared(s));
   shape s = c.tensor(0).shape();
   if (s.rank == 2 && s.at(0) != 1)
-    c.fail(error_kind::shape, text() << "operand 0 is " << s << ", and [C] or [1, C] is expected");
+    c.fail(error_kind::shape, text() << "operand 0 is " << s << "; expected [C] or [1, C]");
   std::vector<std::string> all;
   budget left(c);
   for (const auto& x : strings_of(c, 0)) {
@@ -254,7 +254,7 @@ void op::string_normalize::run(host_call& c) {
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
 namespace {
-template <class T> std::string spelled(T v) {
+template <class T> std::string text_of(T v) {
   if constexpr (std::is_same_v<T, bool>) return v ? "1" : "0";
   else if constexpr (std::is_integral_v<T>) return std::to_string(v);
   else {
@@ -305,7 +305,7 @@ void op::number_to_string::run(host_call& c) {
   std::vector<std::string> all;
   with_type(c.tensor(0).element(), [&]<class T>() {
     if constexpr (std::is_integral_v<T> || std::is_floating_point_v<T>)
-      for (const T v : c.tensor(0).elements<T>()) all.push_back(spelled(v));
+      for (const T v : c.tensor(0).elements<T>()) all.push_back(text_of(v));
   });
   c.result(0, any_tensor::of_strings(c.tensor(0).shape(), all));
 }
@@ -319,7 +319,8 @@ void op::string_to_number::run(host_call& c) {
       for (std::size_t i = 0; i < x.size(); ++i) {
         T v{};
         if (!read_number(x[i], v))
-          c.fail(error_kind::value, text() << "element " << i << ", `" << printable(x[i], 64) << "`, spells no " << to);
+          c.fail(error_kind::value,
+                 text() << "element " << i << ", `" << printable(x[i], 64) << "`, cannot be read as " << to);
         std::memcpy(made.mutable_data() + i * sizeof v, &v, sizeof v);
       }
   });
@@ -363,7 +364,7 @@ class pattern_reader {
   machine read() {
     if (whole_.size() > max_pattern) fail("is longer than 65536 bytes");
     alternatives(0);
-    if (!left_.empty()) fail("has a `)` too many");
+    if (!left_.empty()) fail("has an unmatched `)`");
     add({machine::kind::done});
     return std::move(made_);
   }
@@ -375,7 +376,7 @@ class pattern_reader {
   }
   std::size_t here() const { return made_.states.size(); }
   std::size_t add(machine::state s) {
-    if (here() >= max_states) fail("makes more states than 16384");
+    if (here() >= max_states) fail("needs more than 16384 states");
     if (s.is != kind::fork && s.is != kind::jump) s.next = here() + 1;
     made_.states.push_back(s);
     return here() - 1;
@@ -446,7 +447,7 @@ class pattern_reader {
     const auto copy = [&] {
       const std::size_t shift = here() - from;
       for (auto s : body) {
-        if (here() >= max_states) fail("makes more states than 16384");
+        if (here() >= max_states) fail("needs more than 16384 states");
         s.next += shift, s.other += shift;
         made_.states.push_back(s);
       }
@@ -488,7 +489,7 @@ class pattern_reader {
       if (std::size_t n = 0; number(s, n)) max = n;
     } else max = least;
     if (!s.starts_with('}')) return false;
-    if (max < least) fail("repeats at least more often than at most");
+    if (max < least) fail("has a {min,max} with min > max");
     left_ = s.substr(1);
     return true;
   }
@@ -498,7 +499,7 @@ class pattern_reader {
     if (take("?")) {
       if (take("P<") || take("<")) {
         const std::size_t end = left_.find('>');
-        if (end == std::string_view::npos || left_[0] == '=' || left_[0] == '!') fail("has a group that is not known");
+        if (end == std::string_view::npos || left_[0] == '=' || left_[0] == '!') fail("has an unknown group");
         left_.remove_prefix(end + 1);
       } else {
         bool on = true;
@@ -506,14 +507,14 @@ class pattern_reader {
           if (left_[0] == '-') on = false;
           else if (left_[0] == 'i') fold_ = on;
           else if (left_[0] == 's') dot_all_ = on;
-          else fail("has a group that is not known");
+          else fail("has an unknown group");
         }
         if (take(")")) return;  // until the enclosing group ends
-        if (!take(":")) fail("has a group without an end");
+        if (!take(":")) fail("has an unclosed group");
       }
     }
     alternatives(depth + 1);
-    if (!take(")")) fail("has a group without an end");
+    if (!take(")")) fail("has an unclosed group");
     fold_ = outer;
   }
   void atom(std::size_t depth) {
@@ -524,7 +525,7 @@ class pattern_reader {
     if (take("$") || take("\\z")) return void(add({kind::end}));
     if (take("\\b")) return void(add({kind::boundary}));
     if (take("\\B")) return void(add({kind::no_boundary}));
-    if (left_[0] == '*' || left_[0] == '+' || left_[0] == '?') fail("repeats nothing");
+    if (left_[0] == '*' || left_[0] == '+' || left_[0] == '?') fail("has nothing to repeat");
     if (take("\\")) return add_letters(escaped());
     const std::uint32_t code = next_code(left_);
     add_letters({{code, code}});
@@ -552,7 +553,7 @@ class pattern_reader {
       default: break;
     }
     const bool is_word = (code >= '0' && code <= '9') || (code >= 'A' && code <= 'Z') || (code >= 'a' && code <= 'z');
-    if (is_word) fail("has an escape that is not known");
+    if (is_word) fail("has an unknown escape");
     return one(code);
   }
   std::uint32_t hexadecimal() {
@@ -560,13 +561,13 @@ class pattern_reader {
     std::size_t used = digits.size();
     if (left_.starts_with('{')) {
       const std::size_t end = left_.find('}');
-      if (end == std::string_view::npos || end > 8) fail("has an escape that is not known");
+      if (end == std::string_view::npos || end > 8) fail("has an unknown escape");
       digits = left_.substr(1, end - 1), used = end + 1;
     }
     std::uint32_t code = 0;
     const auto [at, why] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
     if (digits.empty() || at != digits.data() + digits.size() || why != std::errc() || code > 0x10FFFF)
-      fail("has an escape that is not known");
+      fail("has an unknown escape");
     left_.remove_prefix(used);
     return code;
   }
@@ -574,7 +575,7 @@ class pattern_reader {
     const bool inverted = take("^");
     code_ranges made;
     for (bool first = true; first || !take("]"); first = false) {
-      if (left_.empty()) fail("has a set without an end");
+      if (left_.empty()) fail("has an unclosed set");
       if (named(made)) continue;
       code_ranges from = take("\\") ? escaped() : code_ranges{};
       if (from.empty()) {
@@ -727,7 +728,7 @@ gram_tree tree_of(const host_call& c, const std::vector<std::size_t>& pool, std:
     const std::int64_t first = begins[n], length = static_cast<std::int64_t>(n) + 1;
     if (first < 0 || last < first || static_cast<std::uint64_t>(last) > pool.size() || (last - first) % length)
       c.fail(error_kind::value, text() << "n-grams of " << length << " elements at " << first << " to " << last
-                                       << " of a pool of " << pool.size());
+                                       << " do not fit a pool of " << pool.size());
     for (std::int64_t at = first; at < last; ++gram) {
       if (gram >= numbers.size() || numbers[gram] < 0 || numbers[gram] >= width)
         c.fail(error_kind::value, text() << "n-gram " << gram << " has no number below " << width);
@@ -742,7 +743,7 @@ gram_tree tree_of(const host_call& c, const std::vector<std::size_t>& pool, std:
 // Adds the counts of one row.
 void count_grams(const tf_idf_attributes& a, gram_tree& tree, view<const std::size_t> row, float* to) {
   const auto size = static_cast<std::int64_t>(row.size());
-  const auto look = [&](std::int64_t from, std::int64_t step, std::int64_t least, std::int64_t max) {
+  const auto count_from = [&](std::int64_t from, std::int64_t step, std::int64_t least, std::int64_t max) {
     std::size_t node = 0;
     for (std::int64_t n = 1, at = from; n <= max && at < size; ++n, at += step) {
       node = tree.child(node, row[static_cast<std::size_t>(at)]);
@@ -751,11 +752,11 @@ void count_grams(const tf_idf_attributes& a, gram_tree& tree, view<const std::si
     }
   };
   if (a.shortest == 1)  // single elements
-    for (std::int64_t i = 0; i < size; ++i) look(i, 1, 1, 1);
+    for (std::int64_t i = 0; i < size; ++i) count_from(i, 1, 1, 1);
   const std::int64_t least = std::max<std::int64_t>(a.shortest, 2);
   if (a.longest < least) return;
   for (std::int64_t step = 1; step - 1 <= std::min(a.skips, size); ++step)
-    for (std::int64_t i = 0; i < size; ++i) look(i, step, least, a.longest);
+    for (std::int64_t i = 0; i < size; ++i) count_from(i, step, least, a.longest);
 }
 
 template <class T> void numbered(const host_call& c, std::vector<std::size_t>& row, std::vector<std::size_t>& pool) {
@@ -781,7 +782,7 @@ void op::tf_idf::run(host_call& c) {
   const auto weights = c.tensor(4).elements<float>();
   const auto numbers = c.tensor(3).elements<std::int64_t>();
   if (a.weighted && weights.size() != numbers.size())
-    c.fail(error_kind::value, text() << weights.size() << " weights of " << numbers.size() << " n-grams");
+    c.fail(error_kind::value, text() << weights.size() << " weights for " << numbers.size() << " n-grams");
   std::vector<float> weight_of(a.weighted ? width : 0);
   for (std::size_t i = 0; a.weighted && i < numbers.size(); ++i)
     if (numbers[i] >= 0 && numbers[i] < a.width) weight_of[static_cast<std::size_t>(numbers[i])] = weights[i];

@@ -52,7 +52,7 @@ constexpr bool tiles_fit(const shape& one, const shape& all, inference& out) {
   }
   for (int i = all.rank - one.rank; i < all.rank; ++i)
     if (const dim part = one[i - (all.rank - one.rank)]; !multiple_of(all[i], part)) {
-      out.why << "extent " << all[i] << " of " << all << " is no multiple of " << part;
+      out.why << "extent " << all[i] << " of " << all << " is not a multiple of " << part;
       return false;
     }
   return true;
@@ -85,7 +85,7 @@ struct tile {
       int from = i - (r.rank - s.rank), by = i - (r.rank - n.rank);
       dim size = from < 0 ? dim(1) : s[from], times = by < 0 ? dim(1) : n[by];
       if (!times.is_number()) {
-        out.why << "the numbers of tiles " << n << " must be known";
+        out.why << "the repeats " << n << " must be known";
         return;
       }
       std::int64_t product = 0;

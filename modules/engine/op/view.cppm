@@ -117,12 +117,12 @@ struct squeeze {
         out.why << "axis " << i << " is not known yet; name the axes";
         return;
       }
-      bool goes = a.axes.count ? bits >> i & 1u : s[i] == dim(1);
-      if (goes && !may_equal(s[i], 1)) {
+      bool removed = a.axes.count ? bits >> i & 1u : s[i] == dim(1);
+      if (removed && !may_equal(s[i], 1)) {
         out.why << "axis " << i << " has " << s[i] << " positions, not one";
         return;
       }
-      if (!goes) r.push_back(s[i]);
+      if (!removed) r.push_back(s[i]);
     }
     out.result(in[0].element, r);
   }
@@ -178,15 +178,15 @@ export struct section {
       return;
     }
     if (a.count < 0) {
-      out.why << "a part of " << a.count << " positions";
+      out.why << "a part cannot have " << a.count << " positions";
       return;
     }
     if (!may_equal(s[axis], a.whole)) {
-      out.why << "the parts of axis " << a.axis << " are " << a.whole << " positions together";
+      out.why << "the parts of axis " << a.axis << " add up to " << a.whole << " positions";
       return;
     }
     if (a.start < 0 || a.count > a.whole || a.start > a.whole - a.count) {
-      out.why << a.count << " positions from " << a.start << " on are not among " << a.whole;
+      out.why << a.count << " positions from " << a.start << " do not fit in " << a.whole;
       return;
     }
     s[axis] = a.count;

@@ -49,7 +49,7 @@ std::vector<value> split(const value& x, view<const std::int64_t> sizes, std::in
   std::int64_t whole = 0, at = 0;
   for (auto n : sizes)
     if (__builtin_add_overflow(whole, n, &whole))
-      detail::raise(error_kind::shape, "split: the sizes together are more than 64 bits hold");
+      detail::raise(error_kind::shape, "split: the sum of the sizes overflows 64 bits");
   // Rejects a negative size as such, not as a sum of sizes that is too large.
   for (auto n : sizes)
     if (n < 0) apply<op::section>({axis, 0, n, whole}, x);

@@ -80,7 +80,7 @@ std::vector<double> orthogonal_columns(std::size_t rows, std::size_t columns, co
 }
 
 /// Value of element i, for every kind but orthogonal.
-struct drawn {
+struct random_values {
   initializer how;
   philox stream;
   double operator()(std::uint64_t i) const {
@@ -123,13 +123,13 @@ void check(std::string_view name, const initializer& how, const tensor_type& typ
   if (how.how == kind::constant)
     with_type(type.element, [&]<class T>() {
       T as_it_is{};
-      if (!detail::to_element(how.a, as_it_is)) refuse(name, "the number ", how.a, " is no ", type.element);
+      if (!detail::to_element(how.a, as_it_is)) refuse(name, "the number ", how.a, " does not fit ", type.element);
     });
   if (how.how == kind::constant || (how.how == kind::uniform && type.element != dtype::boolean) ||
       is_floating(type.element))
     return;
   text t;
-  t << "parameter `" << name << "` of " << type.element << " begins with constant or uniform numbers only";
+  t << "parameter `" << name << "` of " << type.element << " takes constant or uniform initializers only";
   detail::raise(error_kind::type, t);
 }
 
@@ -166,7 +166,7 @@ void fill(any_tensor& out, const initializer& how, std::int64_t seed, std::strin
             to[r * columns + c] = as<T>(how.a * (wide ? q[c * rows + r] : q[r * columns + c]));
         return;
       }
-      const drawn from{how.how == initializer::kind::variance_scaling ? scaled(name, how, s) : how, stream};
+      const random_values from{how.how == initializer::kind::variance_scaling ? scaled(name, how, s) : how, stream};
       for (std::size_t i = 0; i < n; ++i) to[i] = as<T>(from(i));
     }
   });

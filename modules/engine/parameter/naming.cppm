@@ -38,13 +38,13 @@ export struct name_pattern {
 };
 /// Applies the first matching pattern and sets its `used[i]`; returns the name unchanged if none matches.
 std::string renamed(std::string_view name, view<const name_pattern> patterns, view<char> used);
-/// Checks that no right side has more `*` than its left side. Errors: value_error that begins with `who`.
-void check_patterns(std::string_view who, view<const name_pattern> patterns);
+/// Checks that no right side has more `*` than its left side. Errors: value_error that begins with `caller`.
+void check_patterns(std::string_view caller, view<const name_pattern> patterns);
 /// Names that match a pattern, in their order. Errors: like `refuse_pattern`, for a pattern that matches none.
-std::vector<std::string> names_that_fit(std::string_view who, view<const std::string_view> patterns,
+std::vector<std::string> names_that_fit(std::string_view caller, view<const std::string_view> patterns,
                                         std::string_view of_what, view<const std::string> names);
-/// Reports a pattern that matches no name. Errors: value_error that begins with `who`, with the nearest name.
-[[noreturn]] void refuse_pattern(std::string_view who, std::string_view pattern, std::string_view of_what,
+/// Reports a pattern that matches no name. Errors: value_error that begins with `caller`, with the nearest name.
+[[noreturn]] void refuse_pattern(std::string_view caller, std::string_view pattern, std::string_view of_what,
                                  view<const std::string> names);
 
 // ---- named weights --------------------------------------------------------------------------------------------------

@@ -13,11 +13,11 @@ namespace lamina {
 // ---- names ----------------------------------------------------------------------------------------------------------
 
 name_map& name_map::add(std::string_view beginning, std::string_view to) {
-  if (beginning.empty()) detail::raise(error_kind::value, "name map: an empty beginning stands for nothing");
+  if (beginning.empty()) detail::raise(error_kind::value, "name map: a prefix is empty");
   for (const auto& e : entries_)
     if (e.first == beginning) {
       text t;
-      t << "name map: `" << beginning << "` stands for `" << e.second << "` already";
+      t << "name map: `" << beginning << "` is already mapped to `" << e.second << "`";
       detail::raise(error_kind::value, t);
     }
   entries_.emplace_back(beginning, to);
@@ -50,7 +50,7 @@ void name_map::check(std::string_view root, view<const std::string> names) const
     if (!root.empty() && !begins(e.first, root)) continue;
     if (std::any_of(names.begin(), names.end(), [&](const std::string& n) { return begins(n, e.first); })) continue;
     text t;
-    refuse(t << "name map: `" << e.first << "` begins no name of a parameter", e.first, names);
+    refuse(t << "name map: `" << e.first << "` is not a prefix of any parameter name", e.first, names);
   }
 }
 
@@ -97,24 +97,24 @@ std::string renamed(std::string_view name, view<const name_pattern> patterns, vi
   }
   return std::string(name);
 }
-void check_patterns(std::string_view who, view<const name_pattern> patterns) {
+void check_patterns(std::string_view caller, view<const name_pattern> patterns) {
   for (const auto& p : patterns) {
     if (std::count(p.to.begin(), p.to.end(), '*') <= std::count(p.from.begin(), p.from.end(), '*')) continue;
     text t;
-    t << who << ": pattern `" << p.to << "` has more `*` than `" << p.from << "`, from which their letters come";
+    t << caller << ": pattern `" << p.to << "` has more `*` than `" << p.from << "`, which fills them";
     detail::raise(error_kind::value, t);
   }
 }
-void refuse_pattern(std::string_view who, std::string_view pattern, std::string_view of_what,
+void refuse_pattern(std::string_view caller, std::string_view pattern, std::string_view of_what,
                     view<const std::string> names) {
   std::vector<std::string> shown;
   for (const auto& n : names) shown.push_back(printable(n));
   text t;
-  refuse(t << who << ": pattern `" << pattern << "` fits no " << of_what, pattern,
+  refuse(t << caller << ": pattern `" << pattern << "` matches no " << of_what, pattern,
          view<const std::string>(shown.data(), shown.size()));
 }
 
-std::vector<std::string> names_that_fit(std::string_view who, view<const std::string_view> patterns,
+std::vector<std::string> names_that_fit(std::string_view caller, view<const std::string_view> patterns,
                                         std::string_view of_what, view<const std::string> names) {
   std::vector<std::string> found;
   std::vector<char> used(patterns.size());
@@ -125,7 +125,7 @@ std::vector<std::string> names_that_fit(std::string_view who, view<const std::st
     if (fits) found.push_back(n);
   }
   for (std::size_t i = 0; i < patterns.size(); ++i)
-    if (!used[i]) refuse_pattern(who, patterns[i], of_what, names);
+    if (!used[i]) refuse_pattern(caller, patterns[i], of_what, names);
   return found;
 }
 
@@ -147,7 +147,7 @@ void load_buffer::set(std::string name, const any_tensor& v) {
 void load_buffer::set(std::shared_ptr<parameter> p) {
   if (contains(p->name())) {
     text t;
-    t << "load buffer: parameter `" << p->name() << "` is there already";
+    t << "load buffer: parameter `" << p->name() << "` already exists";
     detail::raise(error_kind::value, t);
   }
   all_.push_back(std::move(p));
@@ -168,7 +168,7 @@ const initializers::exception* initializers::find(std::string_view name) const {
 initializers::exception& initializers::added(std::string name) {
   if (find(name)) {
     text t;
-    t << "initializers: how parameter `" << name << "` begins is said twice";
+    t << "initializers: parameter `" << name << "` is given twice";
     detail::raise(error_kind::value, t);
   }
   exceptions_.push_back({std::move(name), {}, {}});
@@ -215,13 +215,13 @@ std::shared_ptr<parameter> initializers::make(std::string_view name, const tenso
     detail::raise(error_kind::shape, t);
   }
   any_tensor value;
-  const auto* said = find(mapped);
-  if (said && said->given) {
-    fits(said->given, "the initializers'");
-    value = said->given.copy();
+  const auto* specified = find(mapped);
+  if (specified && specified->given) {
+    fits(specified->given, "the initializers'");
+    value = specified->given.copy();
   } else {
     value = any_tensor(type);
-    lamina::fill(value, said ? said->how : how, seed_, mapped);
+    lamina::fill(value, specified ? specified->how : how, seed_, mapped);
   }
   auto p = std::make_shared<parameter>(mapped, std::move(value), role, trainable);
   if (buffer) buffer->set(p);

@@ -12,7 +12,7 @@ namespace lamina {
 void parameter::assign(const any_tensor& v) {
   if (v.type() != value_.type()) {
     text t;
-    t << "parameter `" << name_ << "` is " << value_.type() << " and is given " << v.type();
+    t << "parameter `" << name_ << "` is " << value_.type() << "; got " << v.type();
     detail::raise(v.element() == value_.element() ? error_kind::shape : error_kind::type, t);
   }
   if (has_elements()) restore();
@@ -24,8 +24,8 @@ void parameter::assign(const any_tensor& v) {
 void parameter::require_elements() const {
   if (has_elements()) return;
   text t;
-  detail::raise(error_kind::state, t << "state `" << name_ << "` is in another process, as training with "
-                                     << "`shard_optimizer` leaves it; `gather_slots` brings all slots to each process");
+  detail::raise(error_kind::state, t << "state `" << name_ << "` is in another process, after training with "
+                                     << "`shard_optimizer`; `gather_slots` copies all slots to each process");
 }
 
 any_tensor parameter::copy() const {

@@ -33,7 +33,7 @@ std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v, std::str
     if (!sum || g.type(x) != g.type(v) || !g.inner(sum->x)) continue;
     if (near(sum->by, 1) && near(f.by, 0.5) && g.is<F>(sum->x)) return half_sum{x, g.operand(sum->x, 0), sign};
     if (near(sum->by, 1) && g.is<F>(sum->x) && std::is_same_v<F, op::erf>)
-      near_miss(m, v.node, "is no ", name, ": its factor is ", f.by, ", and 0.5 is expected");
+      near_miss(m, v.node, "is not ", name, ": its factor is ", f.by, "; expected 0.5");
     if (!near(sum->by, 0.5) || !near(f.by, 1)) continue;  // x (1/2 + f(u) / 2)
     const factors inner = factors_of(g, sum->x);
     if (inner.of.size() == 1 && near(inner.by, 0.5) && g.is<F>(inner.of[0]) && g.inner(inner.of[0]))
@@ -45,12 +45,12 @@ std::optional<half_sum> half_sum_of(const pattern_graph& g, value_id v, std::str
 bool match_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto h = half_sum_of<op::erf>(g, v, "gelu", m);
   if (!h) return false;
-  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu: the operand of its erf", read_elsewhere);
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is not gelu: the operand of its erf", read_elsewhere);
   factors u = factors_of(g, h->inside);
   u.by *= h->sign;
-  if (u.of.size() != 1 || u.of[0] != h->x) return near_miss(m, v.node, "is no gelu: its erf is of another value");
+  if (u.of.size() != 1 || u.of[0] != h->x) return near_miss(m, v.node, "is not gelu: its erf is of another value");
   if (!near(u.by, 0.70710678))
-    return near_miss(m, v.node, "is no gelu: its erf is of ", u.by, " x, and 0.70710678 x is expected");
+    return near_miss(m, v.node, "is not gelu: its erf is of ", u.by, " x; expected 0.70710678 x");
   m.values = {h->x};
   return true;
 }
@@ -70,7 +70,7 @@ bool is_tanh_argument(const pattern_graph& g, value_id v, value_id x, double tim
   };
   if (!near(u.by, scale)) return false;
   if (u.of.size() == 1 && g.is<op::add>(u.of[0]) && g.inner(u.of[0])) {
-    const value_id other = g.beside(u.of[0], x);
+    const value_id other = g.other_operand(u.of[0], x);
     return other && part(other, 3);
   }
   if (u.of.size() != 2) return false;
@@ -91,8 +91,8 @@ bool match_gelu_tanh(const pattern_graph& g, value_id v, pattern_match& m) {
   const auto h = half_sum_of<op::tanh>(g, v, "gelu_tanh", m);
   if (!h) return false;
   if (h->sign < 0 || !is_tanh_argument(g, h->inside, h->x))
-    return near_miss(m, v.node, "is no gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
-  if (!g.inner(h->inside)) return near_miss(m, v.node, "is no gelu_tanh: the operand of its tanh", read_elsewhere);
+    return near_miss(m, v.node, "is not gelu_tanh: its tanh is not of 0.79788456 (x + 0.044715 x^3)");
+  if (!g.inner(h->inside)) return near_miss(m, v.node, "is not gelu_tanh: the operand of its tanh", read_elsewhere);
   m.values = {h->x};
   return true;
 }
@@ -105,7 +105,7 @@ bool match_gated(const pattern_graph& g, value_id v, std::string_view name, patt
     const value_id x = g.operand(v, side), gate = g.operand(v, 1 - side);
     if (g.type(x) != g.type(v) || !is(gate, x)) continue;
     if (!g.inner(gate)) {
-      near_miss(m, v.node, "is no ", name, ": its ", g.at(gate).op->name, read_elsewhere);
+      near_miss(m, v.node, "is not ", name, ": its ", g.at(gate).op->name, read_elsewhere);
       continue;
     }
     m.values = {x};
@@ -184,7 +184,7 @@ bool match_quick_gelu(const pattern_graph& g, value_id v, pattern_match& m) {
     const factors f = factors_of(g, g.operand(gate, 0));
     if (f.of.size() != 1 || f.of[0] != g.operand(v, side) || f.by == 1) continue;
     m.stays = near(f.by, 1.702) && g.inner(gate);
-    return m.stays || near_miss(m, v.node, "is no silu: its sigmoid is of ", f.by, " x, and x is expected");
+    return m.stays || near_miss(m, v.node, "is not silu: its sigmoid is of ", f.by, " x; expected x");
   }
   return false;
 }
@@ -264,11 +264,11 @@ bool match_softplus(const pattern_graph& g, value_id v, pattern_match& m) {
   const value_id x = softplus_operand(g, v);
   if (x) m.values = {x};
   if (!x && g.is<op::log1p>(v) && g.is<op::exp>(g.operand(v, 0)))
-    return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
+    return near_miss(m, v.node, "is not softplus: its exp", read_elsewhere);
   if (!x && g.is<op::log>(v))
     if (const auto s = shifted_value(g, g.operand(v, 0)); s && g.is<op::exp>(s->x)) {
-      if (near(s->by, 1)) return near_miss(m, v.node, "is no softplus: its exp", read_elsewhere);
-      return near_miss(m, v.node, "is no softplus: ", s->by, " is added to its exp, and 1 is expected");
+      if (near(s->by, 1)) return near_miss(m, v.node, "is not softplus: its exp", read_elsewhere);
+      return near_miss(m, v.node, "is not softplus: ", s->by, " is added to its exp; expected 1");
     }
   return x && g.type(x) == g.type(v);
 }
@@ -332,8 +332,8 @@ bool match_hard_swish(const pattern_graph& g, value_id v, pattern_match& m) {
     line.scale(f.by);
     if (line.x != x || std::abs(line.low) > 1e-6 || !near(line.high, 1)) continue;
     if (!near(line.slope, 1. / 6) || !near(line.offset, 0.5))
-      return near_miss(m, v.node, "is no hard_swish: its factor is ", line.slope, " x + ", line.offset,
-                       ", and x / 6 + 1/2 is expected");
+      return near_miss(m, v.node, "is not hard_swish: its factor is ", line.slope, " x + ", line.offset,
+                       "; expected x / 6 + 1/2");
     m.values = {x};
     return true;
   }

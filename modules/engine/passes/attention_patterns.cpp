@@ -101,14 +101,14 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
   if (!g.inner(v) || depth > 10) return {};
   const shape& dims = g.type(v).dims;
   if (dims.rank > s.form.rank) s.form = dims;
-  const auto go_on = [&](value_id x) { return peeled(g, x, std::move(s), depth + 1); };
+  const auto continue_with = [&](value_id x) { return peeled(g, x, std::move(s), depth + 1); };
   if (g.is<op::matmul>(v)) {
     s.product = v;
     return s;
   }
-  if (const value_id x = without_view(g, v); x != v) return go_on(x);
-  if (const value_id x = without_condition(g, v, s)) return go_on(x);
-  if (const value_id x = without_least(g, v, s)) return go_on(x);
+  if (const value_id x = without_view(g, v); x != v) return continue_with(x);
+  if (const value_id x = without_condition(g, v, s)) return continue_with(x);
+  if (const value_id x = without_least(g, v, s)) return continue_with(x);
   // A finite number that a condition puts in place of masked scores is not added to their mask.
   if (g.is<op::add>(v) && !s.scaled && !(s.condition && std::isfinite(s.condition->number)))
     for (std::size_t side : {0u, 1u}) {
@@ -122,7 +122,7 @@ std::optional<peeled_scores> peeled(const pattern_graph& g, value_id v, peeled_s
   const value_id x = without_scale(g, v, s.scale);
   if (x == v) return {};
   s.scaled = true;
-  return go_on(x);
+  return continue_with(x);
 }
 // Whether a mask for scores of shape `at` also fits the same scores of shape `form`: it has extent 1 where axes differ.
 bool is_aligned(const shape& mask, const shape& at, const shape& form) {
@@ -136,7 +136,7 @@ bool is_aligned(const shape& mask, const shape& at, const shape& form) {
 // Why scores are not a product with a number and masks.
 std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
   constexpr std::string_view by_condition =
-      "its scores are masked by `where`, and a number up to -1e4 in their place, or a mask that is added, is expected";
+      "its scores are masked by `where`; expected a fill value up to -1e4 or an additive mask";
   value_id s = scores;
   for (int depth = 0; depth < 6; ++depth) {
     if (g.is<op::where>(s)) return by_condition;
@@ -144,10 +144,10 @@ std::string_view why_no_scores(const pattern_graph& g, value_id scores) {
     else if (const value_id x = without_view(g, s); x != s) s = x;
     else break;
   }
-  if (g.is<op::matmul>(s) || !g.inner(s)) return "its scores are read by something else, too";
+  if (g.is<op::matmul>(s) || !g.inner(s)) return "its scores have another reader";
   if (g.is<op::multiply>(s) || g.is<op::divide>(s))
-    return "its scale is no number, or its scores are read by something else, too";
-  return "its scores are no product with a number and a mask";
+    return "its scale is not a number, or its scores have another reader";
+  return "its scores are not a product with a scale and a mask";
 }
 /// Keys or values [..., heads, T, D] before each head is repeated for a group of queries; empty if none are repeated.
 value_id of_fewer_heads(const pattern_graph& g, value_id v) {
@@ -193,7 +193,7 @@ bool gives_attention(const pattern_graph& g, value_id v, pattern_match& m) {
     if (i < m.values.size()) types.push_back({types[0].element, g.type(m.values[i]).dims});
     inference found;
     op::attention::infer({false, m.number}, view<const tensor_type>(types), found);
-    if (!found.why.empty()) return near_miss(m, v.node, "is no attention: ", found.why.view());
+    if (!found.why.empty()) return near_miss(m, v.node, "is not attention: ", found.why.view());
     const shape to = m.turned[3] ? swapped_last(found.results[0].dims) : found.results[0].dims;
     if (found.results[0].element != g.type(v).element || (to != g.type(v).dims && !same_matrices(to, g.type(v).dims)))
       return false;
@@ -233,7 +233,7 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!outer) return false;
   const value_id weights = outer->weights, scores = g.operand(weights, 0);
   const int rank = g.type(weights).dims.rank;
-  const auto miss = [&](const auto&... words) { return near_miss(m, v.node, "is no attention: ", words...); };
+  const auto miss = [&](const auto&... reason) { return near_miss(m, v.node, "is not attention: ", reason...); };
   const bool guarded =
       !g.inner(weights) && without_guard(g, without_view(g, g.operand(v, outer->transposed))) == weights;
   if (!g.inner(weights) && !(guarded && g.inner(weights, 3))) return miss("its softmax", read_elsewhere);
@@ -258,8 +258,7 @@ bool match_attention(const pattern_graph& g, value_id v, pattern_match& m) {
   };
   const value_id q = factor(0);
   value_id k = factor(1), values = in_its_form(outer->values);
-  if (!(m.number > 0) || !std::isfinite(m.number))
-    return miss("its scale is ", m.number, ", and one above 0 is expected");
+  if (!(m.number > 0) || !std::isfinite(m.number)) return miss("its scale is ", m.number, "; expected one above 0");
   if (const value_id few = of_fewer_heads(g, k), few_values = of_fewer_heads(g, values); few && few_values)
     k = few, values = few_values;
   m.values = {q, k, values};

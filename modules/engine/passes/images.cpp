@@ -62,14 +62,14 @@ class image_shapes {
   value as_image(const value& v, int axis, const shape& image) {
     if (value of = image_of(v); !of.empty() && of.shape() == image) return of;
     const shape& s = v.shape();
-    const int behind = 3 - axis;  // image axes after `axis`
-    if (s.rank <= behind) return v;
+    const int trailing = 3 - axis;  // image axes after `axis`
+    if (s.rank <= trailing) return v;
     shape with;
     for (int i = 0; i < s.rank; ++i) {
-      if (s.rank - i == behind) with.push_back(dim(1));
+      if (s.rank - i == trailing) with.push_back(dim(1));
       with.push_back(s[i]);
     }
-    if (behind == 0) with.push_back(dim(1));
+    if (trailing == 0) with.push_back(dim(1));
     if (with.rank == 3) with = {dim(1), with[0], with[1], with[2]};
     return reshape(v, with);
   }

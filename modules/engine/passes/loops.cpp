@@ -49,19 +49,19 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
     for (std::size_t k = first; k < scans.size(); ++k) {
       const node& n = p.at(scans[k]);
       if (taken[k] || n.inputs != leader.inputs || !n.op->equal(n.attributes.get(), leader.attributes.get())) continue;
-      auto mine = body->inlined(*n.subprograms[0], inputs);
+      auto inlined_results = body->inlined(*n.subprograms[0], inputs);
       bool agree = true;
-      for (std::size_t c = 0; c < carries; ++c) agree = agree && mine[c].same(common[c]);
+      for (std::size_t c = 0; c < carries; ++c) agree = agree && inlined_results[c].same(common[c]);
       if (!agree) continue;
       taken[k] = 1;
       std::vector<std::int32_t> places;
-      for (std::size_t r = 0; r < mine.size(); ++r) {
+      for (std::size_t r = 0; r < inlined_results.size(); ++r) {
         std::int32_t place = -1;
         if (r < carries) place = static_cast<std::int32_t>(r);
         else if (read.contains({scans[k], static_cast<std::int32_t>(r)})) {
           auto at = std::find_if(outputs.begin() + static_cast<std::ptrdiff_t>(carries), outputs.end(),
-                                 [&](const value& v) { return v.same(mine[r]); });
-          if (at == outputs.end()) at = outputs.insert(at, mine[r]);
+                                 [&](const value& v) { return v.same(inlined_results[r]); });
+          if (at == outputs.end()) at = outputs.insert(at, inlined_results[r]);
           place = static_cast<std::int32_t>(at - outputs.begin());
         }
         places.push_back(place);
@@ -77,8 +77,9 @@ std::map<std::int32_t, joined_loop> joined_loops(const program& p, const std::ve
 }
 
 // Inlines a scan of one iteration.
-std::vector<value> only_turn(program& into, const node& scan, view<const value> in,
-                             const std::vector<tensor_type>& inside, const program& body, pass_counters& counters) {
+std::vector<value> single_iteration(program& into, const node& scan, view<const value> in,
+                                    const std::vector<tensor_type>& inside, const program& body,
+                                    pass_counters& counters) {
   std::vector<tensor_type> operands, results;
   for (const auto& v : in) operands.push_back(v.type());
   for (const auto& o : body.outputs()) results.push_back(body.type(o.value));

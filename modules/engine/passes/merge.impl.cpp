@@ -73,11 +73,11 @@ class merger {
     std::int32_t node;
     joint how;
     std::uint64_t key;                // of operation and attributes
-    std::vector<value_id> lies_in{};  // values that contain the joined operands, if those must agree
+    std::vector<value_id> sources{};  // values that contain the joined operands, if those must agree
   };
   // How the axis of merged calls is chosen: the one along which operands are contiguous already, the first one, or a
   // new one.
-  enum class way { as_operands_lie, first_axis, new_axis };
+  enum class way { operand_axis, first_axis, new_axis };
 
   static std::vector<tensor_type> operand_types(const program& p, const node& n) {
     std::vector<tensor_type> types;
@@ -109,10 +109,10 @@ class merger {
     return j;
   }
   std::optional<joint> joint_of(const node& n, way how) const {
-    if (how != way::as_operands_lie) return along(0, from_, n, how == way::new_axis);
+    if (how != way::operand_axis) return along(0, from_, n, how == way::new_axis);
     if (n.results.empty()) return {};
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (auto p = parts_.find(n.inputs[k]); p != parts_.end()) return joint_beside(n, k, p->second.axis);
+      if (auto p = parts_.find(n.inputs[k]); p != parts_.end()) return joint_along_part(n, k, p->second.axis);
     // Sequences of several iterations have one position per sample on the second axis.
     const shape& out = n.results[0].dims;
     auto j = along(out.rank > 2 && out.at(0) != 1 && out.at(1) == 1 ? 1 : 0, from_, n);
@@ -120,7 +120,7 @@ class merger {
   }
   // Prefers the axis of the results for which operand k joins along `part_axis`, where its parts are contiguous; else
   // any.
-  std::optional<joint> joint_beside(const node& n, std::size_t k, int part_axis) const {
+  std::optional<joint> joint_along_part(const node& n, std::size_t k, int part_axis) const {
     std::optional<joint> other;
     for (int i = -1; i < n.results[0].dims.rank; ++i) {
       if (i == part_axis) continue;
@@ -212,7 +212,7 @@ class merger {
     const node &m = from_.at(a.node), &n = from_.at(b.node);
     if (m.op->id != n.op->id || m.inputs.size() != n.inputs.size() || m.results.size() != n.results.size())
       return false;
-    if (a.how.in != b.how.in || a.how.out != b.how.out || a.lies_in != b.lies_in ||
+    if (a.how.in != b.how.in || a.how.out != b.how.out || a.sources != b.sources ||
         !m.op->equal(attributes_of(m, a.how), attributes_of(n, b.how)))
       return false;
     for (std::size_t k = 0; k < m.inputs.size(); ++k)
@@ -291,7 +291,7 @@ class merger {
       if (how) merge(s, *how);
       else left.insert(left.end(), s.begin(), s.end());
     }
-    for (auto how : {way::as_operands_lie, way::first_axis, way::new_axis})
+    for (auto how : {way::operand_axis, way::first_axis, way::new_axis})
       if (left.size() > 1) left = merge_alike(left, how);
     for (auto i : left) copy(i);
   }
@@ -305,11 +305,11 @@ class merger {
         calls.push_back({i, *std::move(j), key});
       } else left.push_back(i);
     resolve(calls);
-    if (by == way::as_operands_lie)
+    if (by == way::operand_axis)
       for (auto& c : calls)
         for (std::size_t k = 0; k < c.how.in.size(); ++k) {
           auto p = c.how.in[k] == shared ? parts_.end() : parts_.find(from_.at(c.node).inputs[k]);
-          c.lies_in.push_back(p == parts_.end() ? value_id() : p->second.of.id());
+          c.sources.push_back(p == parts_.end() ? value_id() : p->second.of.id());
         }
     struct group {
       const call* first;
@@ -321,7 +321,7 @@ class merger {
       auto key = c.key;
       for (std::size_t k = 0; k < c.how.in.size(); ++k) {
         if (c.how.in[k] == shared) key = key * 1000003 + static_cast<std::uint64_t>(from_.at(c.node).inputs[k].node);
-        else if (!c.lies_in.empty()) key = key * 1000003 + static_cast<std::uint64_t>(c.lies_in[k].node);
+        else if (!c.sources.empty()) key = key * 1000003 + static_cast<std::uint64_t>(c.sources[k].node);
       }
       auto& known = by_key[key];
       const auto like = std::find_if(known.begin(), known.end(), [&](auto g) { return alike(*groups[g].first, c); });
@@ -403,12 +403,12 @@ class merger {
     return apply_outside_patterns<op::concat>({axis}, all);
   }
   // Reshapes [a, ...], the concatenation of `calls` calls, to [calls, a / calls, ...], and back.
-  static value with_calls_in_front(const value& v, std::int64_t calls) {
+  static value with_call_axis(const value& v, std::int64_t calls) {
     shape s{calls, v.shape().at(0) / calls};
     for (int i = 1; i < v.shape().rank; ++i) s.push_back(v.shape()[i]);
     return reshape(v, s);
   }
-  static value with_calls_behind(const value& v) {
+  static value without_call_axis(const value& v) {
     shape s{v.shape().at(0) * v.shape().at(1)};
     for (int i = 2; i < v.shape().rank; ++i) s.push_back(v.shape()[i]);
     return reshape(v, s);
@@ -421,7 +421,7 @@ class merger {
     for (std::size_t k = 0; k < how.in.size(); ++k) {
       if (how.in[k] == shared) in.push_back(at(first.inputs[k]));
       else in.push_back(together(nodes, k, how.in[k]));
-      if (how.stacked && how.in[k] != shared) in.back() = with_calls_in_front(in.back(), calls);
+      if (how.stacked && how.in[k] != shared) in.back() = with_call_axis(in.back(), calls);
     }
     to_.path = first.path;
     std::vector<std::shared_ptr<const program>> inside;
@@ -430,7 +430,7 @@ class merger {
     for (std::size_t r = 0; r < first.results.size(); ++r) {
       const auto result = static_cast<std::int32_t>(r);
       value all(&to_, {id.node, result});
-      if (how.stacked) all = with_calls_behind(all);
+      if (how.stacked) all = without_call_axis(all);
       std::int64_t before = 0;
       for (auto i : nodes) {
         if (how.out[r] == shared) {

@@ -96,7 +96,7 @@ class specializer {
       else if (n.kind == node_kind::state) w << "state `" << n.name << "`";
       else if (n.kind == node_kind::constant) w << "a constant";
       else w << "a result of `" << n.op->name << "`";
-      fail(error_kind::unsupported, w << " is " << t << ", and strings are not computed with");
+      fail(error_kind::unsupported, w << " is " << t << "; strings cannot be computed with");
     }
   }
   // An input with its given extents, which bind its dimension names.
@@ -108,9 +108,9 @@ class specializer {
     text w;
     if (!t.is_tensor())
       detail::raise(error_kind::unsupported, w << named(n, next_input_) << " is " << t
-                                               << ", and a plan takes tensors; such a program runs in a session");
+                                               << "; a plan takes tensors only; run the program in a session");
     if (!fits(t.dims, given))
-      detail::raise(error_kind::shape, w << named(n, next_input_) << " is " << t.dims << " and is given " << given);
+      detail::raise(error_kind::shape, w << named(n, next_input_) << " is " << t.dims << "; got " << given);
     if (dim clash = names_.bind(t.dims, given); clash.is_name()) {
       int at = 0;
       while (t.dims[at] != clash || given[at] == names_(clash)) ++at;
@@ -149,7 +149,7 @@ class specializer {
   std::vector<value> add(const node& n, view<const value> in, const dimension_names& names) {
     if (n.op->host)
       fail(error_kind::unsupported, text() << n.op->name
-                                           << ": it runs on the host, between plans; such a program runs in segments, "
+                                           << ": it runs on the host, between plans; the program runs in segments, "
                                               "which one plan cannot hold");
     if (is_call_of<op::scan>(n) || is_call_of<op::cond>(n)) return add_control(n, in);
     if (!n.subprograms.empty()) {
@@ -216,7 +216,7 @@ class specializer {
         return to_.inlined(*subprograms[*holds != 0 ? 0 : 1], view<const value>(in.data() + 1, in.size() - 1));
       }
     } else if (in[static_cast<std::size_t>(n.attributes_as<scan_attributes>().carries)].shape()[0] == dim(1))
-      return only_turn(to_, n, in, inside, *subprograms[0], counters_);
+      return single_iteration(to_, n, in, inside, *subprograms[0], counters_);
     const auto count = subprograms[0]->outputs().size();
     return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
   }
@@ -233,10 +233,9 @@ class specializer {
       }
       operands[i] = known_elements(in[i]);
       if (operands[i].empty())
-        fail(error_kind::unsupported, text()
-                                          << n.op->name << ": operand " << static_cast<std::int64_t>(i)
-                                          << " decides the shape of its result and is known only when it has run; such "
-                                             "a program runs in segments, which one plan cannot hold");
+        fail(error_kind::unsupported, text() << n.op->name << ": operand " << static_cast<std::int64_t>(i)
+                                             << " decides the shape of its result and is known only at run time; the "
+                                                "program runs in segments, which one plan cannot hold");
       inside.push_back(alone.constant(node_of(operands[i])));
     }
     (void)to_.add(*n.op, n.attributes, operands);  // reports elements that do not fit
@@ -300,9 +299,9 @@ class specializer {
         text w;
         w << n.op->name;
         if (is_call_of<op::truncate>(n))
-          fail(error_kind::unsupported, w << ": the extent of its result is known only when it has run; such a program "
+          fail(error_kind::unsupported, w << ": the extent of its result is known only at run time; the program "
                                              "runs in segments, which one plan cannot hold");
-        fail(error_kind::shape, w << ": not all dimensions of " << t.dims << " are those of an input");
+        fail(error_kind::shape, w << ": result " << t.dims << " has a dimension that no input has");
       }
   }
 

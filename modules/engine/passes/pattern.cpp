@@ -40,7 +40,7 @@ class pattern_graph {
     return is && std::abs(*is - n) <= 1e-4 * std::abs(n);
   }
   /// The other operand of a commutative operation, beside `one`; empty if `one` is not an operand.
-  value_id beside(value_id v, value_id one) const {
+  value_id other_operand(value_id v, value_id one) const {
     const auto &a = operand(v, 0), &b = operand(v, 1);
     return a == one ? b : b == one ? a : value_id{};
   }
@@ -81,7 +81,7 @@ template <class... T> bool near_miss(pattern_match& m, std::int32_t node, const 
   m.why = t.string();
   return false;
 }
-constexpr std::string_view read_elsewhere = " is read by something else, too";
+constexpr std::string_view read_elsewhere = " has another reader";
 
 /// A value as a product of values and one number, through multiplications and divisions by numbers that nothing else
 /// reads.

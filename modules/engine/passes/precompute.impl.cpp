@@ -20,13 +20,13 @@ namespace {
 
 /// Tells which nodes depend on nothing but constants and states that are never assigned; extends itself as the program
 /// grows.
-class settled_nodes {
+class precomputable_nodes {
  public:
-  settled_nodes(const program& p, const program& assigning) : p_(p) {
+  precomputable_nodes(const program& p, const program& assigning) : p_(p) {
     for (const auto& a : assigning.assignments()) assigned_.insert(assigning.at(a.state).name);
   }
   bool operator()(value_id v) {
-    while (known_.size() < p_.nodes().size()) known_.push_back(look(p_.nodes()[known_.size()]));
+    while (known_.size() < p_.nodes().size()) known_.push_back(classify(p_.nodes()[known_.size()]));
     return known_[static_cast<std::size_t>(v.node)] != 0;
   }
   bool operator()(const value& v) { return (*this)(v.id()); }
@@ -36,7 +36,7 @@ class settled_nodes {
  private:
   static constexpr char from_constants = 1, from_states = 2;
 
-  char look(const node& n) const {
+  char classify(const node& n) const {
     if (n.kind == node_kind::constant) return from_constants;
     if (n.kind == node_kind::state) return assigned_.contains(n.name) ? 0 : from_states;
     if (n.kind == node_kind::input || !n.op->pure || n.op->host || n.op->may_fail || !n.subprograms.empty() ||
@@ -59,7 +59,7 @@ class settled_nodes {
 /// those of a batch norm over rows or of a convolution along sequences, are applied after the moved factor or term.
 class joining {
  public:
-  explicit joining(const program& from) : copy_(from, to_), settled_(to_, from), uses_(from.nodes().size()) {
+  explicit joining(const program& from) : copy_(from, to_), precomputable_(to_, from), uses_(from.nodes().size()) {
     to_.common_subexpressions = from.common_subexpressions;
     for (const auto& n : from.nodes())
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
@@ -77,7 +77,7 @@ class joining {
       const value joint = in.size() == 2 && n.results.size() == 1 ? joint_of(n, in[0], in[1]) : value();
       if (!joint.empty() && joint.type() == n.results[0]) {
         copy_.set({i, 0}, joint);
-        const value& before = settled_(in[0]) ? in[1] : in[0];
+        const value& before = precomputable_(in[0]) ? in[1] : in[0];
         if (before.type() == joint.type()) alike_[before.id()] = joint.id();
         ++joined;
       } else {
@@ -96,24 +96,23 @@ class joining {
  private:
   // Records why parameters that multiply the result of a product with weights are not folded into the weights.
   void note_miss(const node& n, const value& a, const value& b) {
-    const bool factors = is_call_of<op::multiply>(n) || (is_call_of<op::divide>(n) && settled_(b));
-    if (!factors || settled_(a) == settled_(b)) return;
-    const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
-    if (!settled_.reads_states(still.id())) return;
+    const bool factors = is_call_of<op::multiply>(n) || (is_call_of<op::divide>(n) && precomputable_(b));
+    if (!factors || precomputable_(a) == precomputable_(b)) return;
+    const value &moving = precomputable_(a) ? b : a, &still = precomputable_(a) ? a : b;
+    if (!precomputable_.reads_states(still.id())) return;
     bool once = true;
     value_id v = moving.id();
     for (;; v = to_.at(v).inputs[0]) {
       once = once && read_once({&to_, v});
       const node& m = to_.at(v);
-      const bool sum = m.op && m.op->adds && settled_(m.inputs[1]);
+      const bool sum = m.op && m.op->adds && precomputable_(m.inputs[1]);
       if (m.kind != node_kind::operation || (!is_view(m) && !sum)) break;
     }
     const node& product = to_.at(v);
-    if (!is_product(product) || !settled_(product.inputs[1])) return;
+    if (!is_product(product) || !precomputable_(product.inputs[1])) return;
     text t;
     t << product.op->name << (product.path.empty() ? "" : " ") << product.path << " keeps the factors " << still.shape()
-      << " behind it: "
-      << (once ? "they are not one for each of its channels" : "its result is read by something else, too");
+      << " after it: " << (once ? "they are not one for each of its channels" : "its result has another reader");
     missed.push_back(t.string());
   }
   value operand(const node& n, std::size_t i) { return {&to_, n.inputs[i]}; }
@@ -135,13 +134,13 @@ class joining {
   }
 
   value joint_of(const node& n, const value& a, const value& b) {
-    if (!is_real(n.results[0].element) || settled_(a) == settled_(b)) return {};
-    const value &moving = settled_(a) ? b : a, &still = settled_(a) ? a : b;
+    if (!is_real(n.results[0].element) || precomputable_(a) == precomputable_(b)) return {};
+    const value &moving = precomputable_(a) ? b : a, &still = precomputable_(a) ? a : b;
     if (is_call_of<op::multiply>(n)) return scaled(moving, still);
     if (n.op->adds)
       return is_product_or_view_of_it(moving.id()) ? value()
                                                    : shifted(moving, still);  // a sum after a product is final already
-    if (settled_(a)) return {};
+    if (precomputable_(a)) return {};
     if (is_call_of<op::divide>(n)) return scaled(moving, reciprocal(still));
     if (is_call_of<op::subtract>(n)) return shifted(moving, -still);
     return {};
@@ -154,13 +153,13 @@ class joining {
     if (n.op->adds) {
       for (std::size_t k = 0; k < 2; ++k) {
         value product = operand(n, 1 - k), term = operand(n, k);
-        if (!settled_(term) || settled_(product) || product.type() != a.type()) continue;
+        if (!precomputable_(term) || precomputable_(product) || product.type() != a.type()) continue;
         if (value x = scaled(product, s); !x.empty()) return x + term * s;
       }
       return {};
     }
     if (is_view(n)) return across(n, s, [&](const value& x, const value& factor) { return scaled(x, factor); });
-    if (!is_product(n) || !settled_(n.inputs[1])) return {};
+    if (!is_product(n) || !precomputable_(n.inputs[1])) return {};
     const value x = operand(n, 0), w = operand(n, 1);
     const channel_axes channels = n.op->channels(n.attributes.get(), a.shape(), w.shape());
     shape of_weights;
@@ -181,7 +180,7 @@ class joining {
     if (!n.op->adds) return {};
     for (std::size_t k = 0; k < 2; ++k) {
       value product = operand(n, 1 - k), term = operand(n, k);
-      if (settled_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type())
+      if (precomputable_(term) && is_product_or_view_of_it(product.id()) && product.type() == a.type())
         return product + (term + t);
     }
     return {};
@@ -240,7 +239,7 @@ class joining {
 
   program to_;
   rewriter copy_;
-  settled_nodes settled_;
+  precomputable_nodes precomputable_;
   std::vector<std::int64_t> uses_;
   std::map<std::int32_t, std::int64_t> users_;  // reads of nodes of the new program
   std::map<value_id, value_id> alike_;          // values that something was folded into, and their replacements
@@ -270,13 +269,13 @@ precomputed_program precomputed(const program& given, bool factors) {
 
   // The last precomputed value on each path becomes a state of the new program; a view of a state costs nothing and
   // stays.
-  settled_nodes is_settled(joint, p);
+  precomputable_nodes is_precomputable(joint, p);
   auto is_operation = [&](value_id v) { return joint.at(v).kind == node_kind::operation; };
   std::set<std::int32_t> placed;
   std::int64_t number = 0;
   auto take = [&](value_id v) {
-    const bool wanted = factors ? is_settled(v) : is_settled.reads_states(v);
-    if (!wanted || !is_operation(v) || placed.contains(v.node)) return;
+    const bool is_needed = factors ? is_precomputable(v) : is_precomputable.reads_states(v);
+    if (!is_needed || !is_operation(v) || placed.contains(v.node)) return;
     const node& n = joint.at(v);
     if (n.op->alias >= 0 && !is_operation(n.inputs[static_cast<std::size_t>(n.op->alias)])) return;
     std::string name;
@@ -289,7 +288,7 @@ precomputed_program precomputed(const program& given, bool factors) {
   };
   auto needed = joint.reachable();
   for (std::size_t i = 0; i < joint.nodes().size(); ++i)
-    if (const node& n = joint.nodes()[i]; needed[i] && !is_settled(value_id{static_cast<std::int32_t>(i), 0}))
+    if (const node& n = joint.nodes()[i]; needed[i] && !is_precomputable(value_id{static_cast<std::int32_t>(i), 0}))
       for (auto v : n.inputs) take(v);
   for (const auto& o : joint.outputs()) take(o.value);
   for (const auto& a : joint.assignments()) take(a.value);

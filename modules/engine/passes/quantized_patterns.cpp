@@ -27,14 +27,14 @@ struct int8_value {
   value_id q{}, scale{}, zero_point{};
   int axis = 0;
 };
-std::optional<int8_value> int8_behind(const pattern_graph& g, value_id v) {
+std::optional<int8_value> int8_source(const pattern_graph& g, value_id v) {
   if (!g.is<op::dequantize>(v)) return {};
   const auto axis = static_cast<int>(g.at(v).attributes_as<quantize_attributes>().axis);
   return int8_value{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2), axis};
 }
 bool is_one(const pattern_graph& g, value_id v) { return g.type(v).dims.rank == 0; }
-std::optional<int8_value> one_int8_behind(const pattern_graph& g, value_id v) {
-  auto x = int8_behind(g, v);
+std::optional<int8_value> scalar_int8_source(const pattern_graph& g, value_id v) {
+  auto x = int8_source(g, v);
   return x && is_one(g, x->scale) ? x : std::nullopt;
 }
 bool same_number(const pattern_graph& g, value_id a, value_id b) {
@@ -68,17 +68,17 @@ std::optional<int8_ending> ending_of(const pattern_graph& g, value_id v) {
 }
 
 /// Whether a value depends on constants and states alone; false beyond a depth of 12.
-bool settled(const pattern_graph& g, value_id v, int depth = 0) {
+bool parameter_only(const pattern_graph& g, value_id v, int depth = 0) {
   const node& n = g.at(v);
   if (n.kind == node_kind::constant || n.kind == node_kind::state) return true;
   if (n.kind == node_kind::input || depth > 12 || !n.op->pure || n.op->host) return false;
-  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id i) { return settled(g, i, depth + 1); });
+  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id i) { return parameter_only(g, i, depth + 1); });
 }
 
 // Weights that are sums of two int8 values: the halves of one tensor along axis 1.
-std::optional<int8_value> two_int8_behind(const pattern_graph& g, value_id v) {
+std::optional<int8_value> summed_int8_source(const pattern_graph& g, value_id v) {
   if (!g.is<op::add>(v)) return {};
-  const auto a = int8_behind(g, g.operand(v, 0)), b = int8_behind(g, g.operand(v, 1));
+  const auto a = int8_source(g, g.operand(v, 0)), b = int8_source(g, g.operand(v, 1));
   if (!a || !b || a->axis != b->axis || a->scale != b->scale || !g.is_number(a->zero_point, 0) ||
       !g.is_number(b->zero_point, 0) || !g.is<op::slice>(a->q) || !g.is<op::slice>(b->q))
     return {};
@@ -106,7 +106,7 @@ template <Operation Op> int8_product product_of(const pattern_graph& g, value_id
   if (g.is<Op>(v)) p.product = v;
   else if (g.at(v).kind == node_kind::operation && g.at(v).op->adds && g.inner(v))
     for (std::size_t side : {0u, 1u})
-      if (!p.product && g.is<Op>(g.operand(v, side)) && settled(g, g.operand(v, 1 - side)))
+      if (!p.product && g.is<Op>(g.operand(v, side)) && parameter_only(g, g.operand(v, 1 - side)))
         p.product = g.operand(v, side), p.bias = g.operand(v, 1 - side);
   return p;
 }
@@ -120,7 +120,7 @@ bool is_bias(const pattern_graph& g, value_id bias, const shape& y, int axis) {
 }
 /// Records why a product of int8 values stays in float; returns false.
 template <class... T> bool refused(pattern_match& m, const T&... parts) {
-  return near_miss(m, m.node, "is in float: ", parts...);
+  return near_miss(m, m.node, "stays in float: ", parts...);
 }
 
 // Reads the operands of a product whose channels are axis `w_axis` of the weights and axis `axis` of the result.
@@ -128,20 +128,20 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
                    pattern_match& m) {
   m.node = p.product.node;
   const value_id weights = p.matrix ? p.matrix : g.operand(p.product, 1);
-  const auto x = int8_behind(g, g.operand(p.product, 0));
-  auto w = int8_behind(g, weights);
-  if (!w) w = two_int8_behind(g, weights);
+  const auto x = int8_source(g, g.operand(p.product, 0));
+  auto w = int8_source(g, weights);
+  if (!w) w = summed_int8_source(g, weights);
   if (!x && !w) return false;
   if (!x) return refused(m, "its first operand is of ", g.type(g.operand(p.product, 0)).element);
   if (!w) return refused(m, "its weights are of ", g.type(g.operand(p.product, 1)).element);
-  if (!is_one(g, x->scale)) return refused(m, "its first operand has a scale for each position of an axis");
+  if (!is_one(g, x->scale)) return refused(m, "its first operand has one scale per position of an axis");
   const shape &ws = g.type(w->q).dims, &y = g.type(p.product).dims;
   if (!ws.is_static()) return refused(m, "the extents of its weights are not known");
   if (!is_one(g, w->scale) && detail::normal_axis(w->axis, ws.rank) != w_axis)
     return refused(m, "its weights have scales along axis ", w->axis, ", and their channels are axis ", w_axis);
   if (!any_zero_point && !g.is_number(w->zero_point, 0)) return refused(m, "the zero points of its weights are not 0");
   if (p.bias && !is_bias(g, p.bias, y, axis))
-    return refused(m, "what is added, ", g.type(p.bias), ", is no bias of its channels");
+    return refused(m, "the added ", g.type(p.bias), " is not a bias of its channels");
   p.x = *x, p.w = *w;
   // Depthwise filters that are sums of two int8 values: two products per channel are slower than float32.
   if (!g.is<op::dequantize>(weights) && ws.rank == 4 && ws.at(1) == 2 &&
@@ -175,14 +175,14 @@ bool match_quantized_conv2d(const pattern_graph& g, value_id v, pattern_match& m
   std::vector<std::int32_t> borders;
   const value_id inside = without_borders(g, g.operand(p.product, 0), borders);
   if (!borders.empty()) {
-    const auto x = one_int8_behind(g, inside);
+    const auto x = scalar_int8_source(g, inside);
     if (!x || !g.number(x->zero_point)) return false;
-    auto w = int8_behind(g, g.operand(p.product, 1));
-    if (!w) w = two_int8_behind(g, g.operand(p.product, 1));
+    auto w = int8_source(g, g.operand(p.product, 1));
+    if (!w) w = summed_int8_source(g, g.operand(p.product, 1));
     m.node = p.product.node;
     if (!w || !g.is_number(w->zero_point, 0) || (!is_one(g, w->scale) && w->axis != 0) ||
         (p.bias && !is_bias(g, p.bias, g.type(p.product).dims, 1)))
-      return refused(m, "behind borders, its weights or its bias are not those of int8 products");
+      return refused(m, "after padding, its weights or its bias do not fit an int8 product");
     p.x = *x, p.w = *w;
     m.number = *g.number(x->zero_point);
   } else if (!read_operands(g, p, 0, 1, false, m)) return false;
@@ -198,15 +198,15 @@ bool is_matrix_product(const pattern_graph& g, const int8_product& p, pattern_ma
   return true;
 }
 // The matrix before a transposition, or the value itself.
-value_id matrix_behind(const pattern_graph& g, value_id v, bool& transposed) {
+value_id untransposed(const pattern_graph& g, value_id v, bool& transposed) {
   if (!g.is<op::permute>(v) || g.type(v).dims.rank != 2) return v;
   if (detail::normal_axis(g.at(v).attributes_as<permute_attributes>().order[0], 2) == 1) transposed = !transposed;
   return g.operand(v, 0);
 }
 bool read_linear(const pattern_graph& g, int8_product& p, bool any_zero_point, pattern_match& m) {
   bool rows = g.at(p.product).attributes_as<matmul_attributes>().transpose_b;
-  p.matrix = matrix_behind(g, g.operand(p.product, 1), rows);
-  if (!int8_behind(g, g.operand(p.product, 0)) && !int8_behind(g, p.matrix)) return false;
+  p.matrix = untransposed(g, g.operand(p.product, 1), rows);
+  if (!int8_source(g, g.operand(p.product, 0)) && !int8_source(g, p.matrix)) return false;
   m.node = p.product.node;
   if (!is_matrix_product(g, p, m)) return false;
   m.flag = !rows;  // weights are [in, out]
@@ -222,18 +222,18 @@ std::optional<int8_value> moved_int8(const pattern_graph& g, value_id v, std::ve
     v = n.inputs[0];
   }
   moves.assign(found.rbegin(), found.rend());
-  return one_int8_behind(g, v);
+  return scalar_int8_source(g, v);
 }
 // A product of two int8 values that are not parameters, each with one scale.
 bool read_matrices(const pattern_graph& g, value_id v, pattern_match& m) {
   const value_id left = g.operand(v, 0), right = g.operand(v, 1);
-  if (settled(g, right)) return false;
+  if (parameter_only(g, right)) return false;
   std::vector<std::int32_t> of_b;
   const auto a = moved_int8(g, left, m.nodes), b = moved_int8(g, right, of_b);
   if (!a && !b) return false;
   m.node = v.node;
   if (!a || !b)
-    return refused(m, "its ", a ? "second" : "first", " operand is no int8 numbers of one scale: it is ",
+    return refused(m, "its ", a ? "second" : "first", " operand is not int8 with one scale: it is ",
                    g.type(a ? right : left));
   m.values = {a->q, a->scale, a->zero_point, b->q, b->scale, b->zero_point};
   m.axis = static_cast<int>(m.nodes.size());
@@ -290,7 +290,7 @@ bool match_both(const pattern_graph& g, value_id v, bool sum, pattern_match& m) 
   if (!e || !g.inner(e->x) || g.at(e->x).kind != node_kind::operation) return false;
   const bool difference = sum && g.is<op::subtract>(e->x);
   if (sum ? !g.at(e->x).op->adds && !difference : !g.is<op::multiply>(e->x)) return false;
-  auto a = one_int8_behind(g, g.operand(e->x, 0)), b = one_int8_behind(g, g.operand(e->x, 1));
+  auto a = scalar_int8_source(g, g.operand(e->x, 0)), b = scalar_int8_source(g, g.operand(e->x, 1));
   if (!a || !b) return false;
   m.node = e->x.node;
   const shape& y = g.type(v).dims;
@@ -314,7 +314,7 @@ bool match_quantized_average(const pattern_graph& g, value_id v, pattern_match& 
   const auto e = ending_of(g, v);
   if (!e || e->bounded() || !g.inner(e->x) || g.at(e->x).kind != node_kind::operation) return false;
   if (!detail::window_of_average(g.p, g.at(e->x))) return false;
-  const auto x = one_int8_behind(g, g.operand(e->x, 0));
+  const auto x = scalar_int8_source(g, g.operand(e->x, 0));
   if (!x) return false;
   m.node = e->x.node;
   m.values = {x->q, x->scale, x->zero_point, e->scale, e->zero_point};
@@ -344,7 +344,7 @@ bool match_quantized_move(const pattern_graph& g, value_id v, pattern_match& m) 
       m.values.push_back(in);
       continue;
     }
-    const auto x = one_int8_behind(g, in);
+    const auto x = scalar_int8_source(g, in);
     if (!x) return false;
     types.back().element = dtype::int8;
     m.values.insert(m.values.end(), {x->q, x->scale, x->zero_point});
@@ -376,7 +376,7 @@ bool match_quantized_table(const pattern_graph& g, value_id v, pattern_match& m)
   if (!g.is<op::quantize>(v) || !is_one(g, g.operand(v, 1))) return false;
   value_id from{};
   if (!add_function(g, g.operand(v, 0), from, m.nodes) || !from) return false;
-  const auto x = one_int8_behind(g, from);
+  const auto x = scalar_int8_source(g, from);
   if (!x || g.type(x->q) != g.type(v) || g.at(x->q).kind == node_kind::constant) return false;
   for (std::int32_t i : m.nodes)
     if (g.type({i, 0}).element != dtype::float32 && g.type({i, 0}).element != dtype::boolean) return false;
@@ -416,7 +416,7 @@ bool match_same_bytes(const pattern_graph& g, value_id v, pattern_match& m) {
 
 // ---- replacements ---------------------------------------------------------------------------------------------------
 
-value constant_of(const value& beside, any_tensor t) { return beside.owner().constant(std::move(t)); }
+value constant_of(const value& like, any_tensor t) { return like.owner().constant(std::move(t)); }
 value as_type(const value& v, dtype to) { return v.type().element == to ? v : value(apply<op::cast>({.to = to}, v)); }
 // The bias in units of the product of both scales, as int32.
 value integer_bias(operands_of_match in, std::int64_t channels) {

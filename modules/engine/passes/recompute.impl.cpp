@@ -257,15 +257,15 @@ class recomputer {
   }
   void compute_again(std::int32_t s) {
     done_.insert(s);
-    std::vector<char> wanted(segment_.size());
+    std::vector<char> needed(segment_.size());
     for (std::int32_t i = f_.count(); i-- > 0;) {
       const auto at = forward_part::at(i);
-      if (!is_dropped(i) || segment_[at] != s || !(wanted[at] || f_.read_later(i))) continue;
-      wanted[at] = 1;
-      for (auto v : p_.at(i).inputs) wanted[forward_part::at(v.node)] = 1;
+      if (!is_dropped(i) || segment_[at] != s || !(needed[at] || f_.read_later(i))) continue;
+      needed[at] = 1;
+      for (auto v : p_.at(i).inputs) needed[forward_part::at(v.node)] = 1;
     }
     for (std::int32_t i = 0; i < f_.count(); ++i)
-      if (wanted[forward_part::at(i)] && is_dropped(i) && segment_[forward_part::at(i)] == s) compute_again_node(i);
+      if (needed[forward_part::at(i)] && is_dropped(i) && segment_[forward_part::at(i)] == s) compute_again_node(i);
   }
   void compute_again_node(std::int32_t i) {
     const node& n = p_.at(i);

@@ -38,17 +38,17 @@ std::optional<last_axis_part> pair_part(const pattern_graph& g, value_id v, bool
   return p->start == start && (p->step == (interleaved ? 2 : 1) || p->count == 1) ? p : std::nullopt;
 }
 /// Two operands that are joined along the last axis: as halves, or interleaved.
-struct joined_pair {
+struct concatenated_pair {
   value_id first{}, second{};
   bool interleaved = false;
 };
-std::optional<joined_pair> joined_of(const pattern_graph& g, value_id v) {
+std::optional<concatenated_pair> concatenated_of(const pattern_graph& g, value_id v) {
   const auto of_last_axis = [&](value_id c) {
     return g.is<op::concat>(c) && g.at(c).inputs.size() == 2 &&
            detail::normal_axis(g.at(c).attributes_as<axis_attributes>().axis, g.type(c).dims.rank) ==
                g.type(c).dims.rank - 1;
   };
-  if (of_last_axis(v)) return joined_pair{g.operand(v, 0), g.operand(v, 1), false};
+  if (of_last_axis(v)) return concatenated_pair{g.operand(v, 0), g.operand(v, 1), false};
   const shape& whole = g.type(v).dims;
   if (!g.is<op::reshape>(v) || !of_last_axis(g.operand(v, 0)) || !g.inner(g.operand(v, 0))) return {};
   const value_id pairs = g.operand(v, 0);
@@ -62,7 +62,7 @@ std::optional<joined_pair> joined_of(const pattern_graph& g, value_id v) {
     of[i] = g.operand(one, 0);
     if (g.type(of[i]).dims.rank != whole.rank || g.type(one).dims.back() != dim(1)) return {};
   }
-  return joined_pair{of[0], of[1], true};
+  return concatenated_pair{of[0], of[1], true};
 }
 value_id negated(const pattern_graph& g, value_id v) {
   const factors f = factors_of(g, v);
@@ -70,7 +70,7 @@ value_id negated(const pattern_graph& g, value_id v) {
 }
 // x, if v is x with its pairs (a, b) as (-b, a); else empty.
 value_id turned_value(const pattern_graph& g, value_id v, bool& interleaved) {
-  const auto both = joined_of(g, v);
+  const auto both = concatenated_of(g, v);
   if (!both || !g.inner(both->first)) return {};
   const value_id minus = negated(g, both->first);
   const auto b = minus ? pair_part(g, minus, true, both->interleaved) : std::nullopt,
@@ -83,7 +83,7 @@ bool takes_tables(const pattern_graph& g, value_id v, const tensor_type& table, 
   const tensor_type in[] = {g.type(m.values[0]), table, table};
   inference found;
   op::rotary_embedding::infer({m.flag}, in, found);
-  if (!found.why.empty()) return near_miss(m, v.node, "is no rotary_embedding: ", found.why.view());
+  if (!found.why.empty()) return near_miss(m, v.node, "is not rotary_embedding: ", found.why.view());
   return found.results[0] == g.type(v);
 }
 // x cos + rotated(x) sin.
@@ -94,11 +94,11 @@ bool match_rotary_sum(const pattern_graph& g, value_id v, pattern_match& m) {
       continue;
     for (std::size_t at : {0u, 1u}) {
       const value_id turned = g.operand(across, at), sine = g.operand(across, 1 - at);
-      const value_id x = turned_value(g, turned, m.flag), cosine = x ? g.beside(straight, x) : value_id{};
+      const value_id x = turned_value(g, turned, m.flag), cosine = x ? g.other_operand(straight, x) : value_id{};
       if (!x) continue;
-      const auto miss = [&](std::string_view why) { return near_miss(m, v.node, "is no rotary_embedding: ", why); };
-      if (!cosine) return miss("what is beside the turned pairs is of another value");
-      if (!g.inner(turned)) return miss("its turned pairs are read by something else, too");
+      const auto miss = [&](std::string_view why) { return near_miss(m, v.node, "is not rotary_embedding: ", why); };
+      if (!cosine) return miss("the term added to the rotated pairs uses another value");
+      if (!g.inner(turned)) return miss("its rotated pairs have another reader");
       if (g.type(cosine) != g.type(sine)) return miss("its cosines and sines differ in shape");
       m.values = {x, cosine, sine};
       m.axis = 1;
@@ -108,12 +108,12 @@ bool match_rotary_sum(const pattern_graph& g, value_id v, pattern_match& m) {
   return false;
 }
 // The other factor of a product that has the factor `a`; else empty.
-value_id factor_beside(const pattern_graph& g, value_id product, value_id a) {
-  return g.is<op::multiply>(product) && g.inner(product) ? g.beside(product, a) : value_id{};
+value_id other_factor(const pattern_graph& g, value_id product, value_id a) {
+  return g.is<op::multiply>(product) && g.inner(product) ? g.other_operand(product, a) : value_id{};
 }
 // (a cos - b sin, b cos + a sin), with tables of half the depth.
 bool match_rotary_halves(const pattern_graph& g, value_id v, pattern_match& m) {
-  const auto both = joined_of(g, v);
+  const auto both = concatenated_of(g, v);
   if (!both || !g.is<op::subtract>(both->first) || !g.is<op::add>(both->second) || !g.inner(both->first) ||
       !g.inner(both->second))
     return false;
@@ -123,11 +123,11 @@ bool match_rotary_halves(const pattern_graph& g, value_id v, pattern_match& m) {
     const value_id a = g.operand(straight, i / 2), b = g.operand(across, i % 2);
     const auto first = pair_part(g, a, false, both->interleaved), second = pair_part(g, b, true, both->interleaved);
     if (!first || !second || first->x != second->x || g.type(first->x) != g.type(v)) continue;
-    const value_id cosine = factor_beside(g, straight, a), sine = factor_beside(g, across, b);
+    const value_id cosine = other_factor(g, straight, a), sine = other_factor(g, across, b);
     if (!cosine || !sine || g.type(cosine) != g.type(sine)) continue;
     for (std::size_t side : {0u, 1u})
-      if (factor_beside(g, g.operand(both->second, side), b) == cosine &&
-          factor_beside(g, g.operand(both->second, 1 - side), a) == sine) {
+      if (other_factor(g, g.operand(both->second, side), b) == cosine &&
+          other_factor(g, g.operand(both->second, 1 - side), a) == sine) {
         m.values = {first->x, cosine, sine};
         m.flag = both->interleaved;
         m.axis = 0;

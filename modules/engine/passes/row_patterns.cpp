@@ -62,9 +62,9 @@ bool match_softmax(const pattern_graph& g, value_id v, pattern_match& m) {
   if (!e || !g.is<op::exp>(e)) return false;
   const auto s = reduced_of<op::reduce_sum>(g, sum);
   if (!s || s->x != e) return false;
-  if (s->axis < 0) return near_miss(m, v.node, "is no softmax: its sum is over several axes, and one is expected");
-  if (!g.inner(e, 2)) return near_miss(m, v.node, "is no softmax: its exp", read_elsewhere);
-  if (!g.inner(sum) || !g.inner(divisor)) return near_miss(m, v.node, "is no softmax: its sum", read_elsewhere);
+  if (s->axis < 0) return near_miss(m, v.node, "is not softmax: its sum is over several axes; expected one");
+  if (!g.inner(e, 2)) return near_miss(m, v.node, "is not softmax: its exp", read_elsewhere);
+  if (!g.inner(sum) || !g.inner(divisor)) return near_miss(m, v.node, "is not softmax: its sum", read_elsewhere);
   value_id x = g.operand(e, 0);
   if (g.is<op::subtract>(x) && g.inner(x)) {
     const auto top = reduced_of<op::reduce_max>(g, g.operand(x, 1));
@@ -143,7 +143,7 @@ std::optional<normalized> normalized_rows(const pattern_graph& g, value_id v, no
   if (!shift) return miss("no number is added to its mean of squares");
   if (!(shift->by >= 0)) return miss("the number that is added to its mean of squares is below 0");
   if (!g.inner(root) || !g.inner(mean) || !g.inner(is->mean) || !is->inner)
-    return miss("a part of it is read by something else, too");
+    return miss("a part of it has another reader");
   if (const value_id x = centered_value(g, d, is->over)) return normalized{x, is->over, shift->by, true};
   return normalized{d, is->over, shift->by, false};
 }
@@ -207,7 +207,7 @@ bool match_rows_by_factor(const pattern_graph& g, value_id v, value_id scaled, v
   else if (g.is<op::negate>(rest)) moved = g.operand(rest, 0);
   if (!moved || !g.is<op::multiply>(moved) || !g.inner(moved)) return false;
   for (std::size_t side : {0u, 1u}) {
-    const value_id x = g.operand(scaled, side), f = g.operand(scaled, 1 - side), mean = g.beside(moved, f);
+    const value_id x = g.operand(scaled, side), f = g.operand(scaled, 1 - side), mean = g.other_operand(moved, f);
     const auto center = mean ? mean_of(g, mean) : std::nullopt;
     if (!center || center->x != x || !g.inner(f, 2) || g.type(x) != g.type(v)) continue;
     if (const auto n = rows_of_root(g, f, *center)) return take_rows(g, *n, {}, bias, m);
@@ -243,7 +243,7 @@ bool match_normalized(const pattern_graph& g, value_id v, bool centered, pattern
   normalized_miss why;
   const auto n = normalized_rows(g, v, &why);
   if (!why.reason.empty() && why.centered == centered)
-    return near_miss(m, v.node, "is no ", centered ? "layer_norm" : "rms_norm", ": ", why.reason);
+    return near_miss(m, v.node, "is not ", centered ? "layer_norm" : "rms_norm", ": ", why.reason);
   return n && n->centered == centered && take_rows(g, *n, {}, {}, m);
 }
 bool match_layer_norm(const pattern_graph& g, value_id v, pattern_match& m) { return match_normalized(g, v, true, m); }

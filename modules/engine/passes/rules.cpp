@@ -105,8 +105,8 @@ value transposed_operand(const node& n, view<const value> in, program& p) {
     const auto& order = t.attributes_as<permute_attributes>().order;
     int rank = order.count;
     for (int i = 0; i < rank; ++i) {
-      int wanted = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
-      if (detail::normal_axis(order[i], rank) != wanted) return false;
+      int expected = i == rank - 2 ? rank - 1 : i == rank - 1 ? rank - 2 : i;
+      if (detail::normal_axis(order[i], rank) != expected) return false;
     }
     return true;
   };

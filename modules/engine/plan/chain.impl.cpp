@@ -131,10 +131,10 @@ void emitter::find_slots(chain& c) {
     for (auto in : p_.at(m).inputs)
       if (!in_chain(in)) {
         const auto i = slot_of(c, in, false);
-        const layout wanted = form(in) == layout::uniform ? layout::uniform
-                              : c.slots[i].blocked        ? layout::blocked
-                                                          : layout::plain;
-        c.slots[i].at = read(in, wanted);
+        const layout as = form(in) == layout::uniform ? layout::uniform
+                          : c.slots[i].blocked        ? layout::blocked
+                                                      : layout::plain;
+        c.slots[i].at = read(in, as);
       }
   for (auto m : nodes_)
     if (!d_.groups.stays_inside(d_.used, m)) {

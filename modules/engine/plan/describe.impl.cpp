@@ -43,71 +43,71 @@ class description {
   std::string run() {
     t_ << "analyze: " << (d_.used.gradients ? "takes gradients" : "inference") << "\n";
     for (std::size_t i = 0; i < p_.nodes().size(); ++i)
-      if (d_.used.needed[i]) tell_value({static_cast<std::int32_t>(i), 0});
+      if (d_.used.needed[i]) print_value({static_cast<std::int32_t>(i), 0});
     t_ << "group:\n";
-    for (const auto& g : d_.groups.groups) tell_group(g);
+    for (const auto& g : d_.groups.groups) print_group(g);
     t_ << "schedule:\n";
-    for (const auto& it : d_.order.items) tell_item(it);
+    for (const auto& it : d_.order.items) print_item(it);
     return t_.string();
   }
 
  private:
-  void tell(value_id v) {
+  void print(value_id v) {
     t_ << "%" << v.node;
     if (v.result) t_ << "." << v.result;
   }
 
-  void tell_value(value_id v) {
+  void print_value(value_id v) {
     const node& n = p_.at(v);
     t_ << "  ";
-    tell(v);
+    print(v);
     t_ << " = " << (n.kind == node_kind::operation ? n.op->name : n.kind == node_kind::constant ? "constant" : n.name);
     for (auto in : n.inputs) {
       t_ << " ";
-      tell(in);
+      print(in);
     }
     t_ << ", " << n.results[0] << ", " << name_of(d_.forms.form[v]) << ", read by " << d_.used.reader_count[v];
     if (d_.used.shape_read[static_cast<std::size_t>(v.node)]) t_ << ", shape read";
     if (d_.used.parameter_only[static_cast<std::size_t>(v.node)]) t_ << ", of parameters alone";
     if (d_.used.root[v]) t_ << ", a root";
-    if (n.kind == node_kind::operation) tell_home(v);
+    if (n.kind == node_kind::operation) print_home(v);
     t_ << "\n";
   }
 
-  void tell_home(value_id v) {
+  void print_home(value_id v) {
     const auto& h = d_.places.homes[v];
     if (const auto& seen = d_.views[v]; seen.of) {
       t_ << ", in ";
-      tell(seen.of);
+      print(seen.of);
       t_ << " at byte " << seen.offset;
     } else if (h.in == home::place::over) {
       t_ << ", over ";
-      tell(h.over);
+      print(h.over);
     } else if (h.in == home::place::inside) {
       t_ << ", in ";
-      tell(h.over);
+      print(h.over);
       t_ << " at byte " << h.offset;
     } else if (h.in != home::place::own)
       t_ << (h.in == home::place::output ? ", in output " : ", in state ") << h.index;
   }
 
-  void tell_group(const group& g) {
+  void print_group(const group& g) {
     t_ << "  " << (g.chain ? "chain" : "product");
     for (auto m : g.nodes) t_ << " %" << m;
-    if (g.tail.bias) t_ << ", bias ", tell(g.tail.bias);
-    if (g.tail.residual) t_ << (g.tail.sum ? ", sum with " : ", residual "), tell(g.tail.residual);
+    if (g.tail.bias) t_ << ", bias ", print(g.tail.bias);
+    if (g.tail.residual) t_ << (g.tail.sum ? ", sum with " : ", residual "), print(g.tail.residual);
     if (g.tail.clamp) t_ << ", clamped to " << g.tail.low << ".." << g.tail.high;
     if (g.tail.windows) t_ << ", windows in bands";
-    if (g.tail.windows_bias) t_ << ", bias ", tell(g.tail.windows_bias);
+    if (g.tail.windows_bias) t_ << ", bias ", print(g.tail.windows_bias);
     if (const auto& b = g.tail.windows_bounds) t_ << ", clamped to " << b->low << ".." << b->high;
     t_ << "\n";
   }
 
-  void tell_item(const plan_item& it) {
+  void print_item(const plan_item& it) {
     t_ << "  level " << it.level << ":";
     if (it.what == plan_item::kind::reorder) {
       t_ << " ";
-      tell(it.result);
+      print(it.result);
       t_ << " to " << name_of(it.to);
     }
     for (auto m : d_.order.nodes(d_.groups, it)) t_ << " %" << m;

@@ -302,15 +302,16 @@ void emitter::emit_items() {
       at_ = static_cast<std::int32_t>(i);
       begin_item(items[i]);
       if (at_ == d_.places.commit_item) plan_.commit_stage_ = first_stage;
-      const auto mine = stages.size(), steps = pending_.size();
+      const auto first_own_stage = stages.size(), steps = pending_.size();
       const double flops = plan_.cost_.flops;
       emit_item();
       if (current_->once) keep_once();
       record(pending_.size() - steps);
-      for (auto s = mine; s < stages.size(); ++s) stages[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+      for (auto s = first_own_stage; s < stages.size(); ++s)
+        stages[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
       if (pending_.size() > steps)
-        parts.push_back(
-            {mine, stages.size(), (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
+        parts.push_back({first_own_stage, stages.size(),
+                         (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
     }
     if (parts.size() > 1) merge_stages(std::move(parts), first_step);
   }
@@ -329,15 +330,15 @@ void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   std::stable_sort(parts.begin(), parts.end(), [](const part& a, const part& b) { return a.weight > b.weight; });
   for (std::size_t k = 0;; ++k) {
     std::int32_t line = -1;
-    std::size_t met = 0;
+    std::size_t steps_found = 0;
     for (const auto& p : parts) {
       if (p.first + k >= p.last) continue;
       const auto& s = stages[p.first + k - first_stage];
-      line = ++met == 1 ? s.line : -1;
+      line = ++steps_found == 1 ? s.line : -1;
       const auto from = steps.begin() + static_cast<std::ptrdiff_t>(s.first - first_step);
       pending_.insert(pending_.end(), from, from + s.count);
     }
-    if (met == 0) break;
+    if (steps_found == 0) break;
     stage();
     plan_.stages_.back().line = line;
   }

@@ -40,7 +40,9 @@ class emitter final : public emission {
   const node& of() const override { return p_.at(nodes_[0]); }
   const tensor_type& in_type(std::size_t i) const override { return p_.type(operand_at(i)); }
   const tensor_type& out_type(std::size_t i) const override { return of().results[result_at(i)]; }
-  buffer_ref in(std::size_t i) override { return read(operand_at(i), wanted(r_, d_.used, d_.forms, nodes_[0], i)); }
+  buffer_ref in(std::size_t i) override {
+    return read(operand_at(i), operand_layout(r_, d_.used, d_.forms, nodes_[0], i));
+  }
   buffer_ref out(std::size_t i) override;
   bool used(std::size_t i) const override;
   lamina::isa isa() const override { return r_.isa; }
@@ -71,7 +73,7 @@ class emitter final : public emission {
   }
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes,
                     const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) override;
-  void note(std::string_view words) override { note_ = words; }
+  void note(std::string_view description) override { note_ = description; }
   void stage() override;
   void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
            view<const code_field> code, std::size_t scratch) override;
@@ -98,7 +100,7 @@ class emitter final : public emission {
   std::int32_t root_block(std::int32_t b) const;
   std::int32_t block_for(value_id v);
   buffer_ref home(value_id v);
-  buffer_ref read(value_id v, layout wanted);
+  buffer_ref read(value_id v, layout as);
   buffer_ref write(value_id v);
 
   // ---- packed forms ----
@@ -139,7 +141,7 @@ class emitter final : public emission {
   bool pack_invariants(loop_part& part);
   void add_moves(const loop_part& part);
   buffer_ref counter(std::string_view message, const std::optional<first_counted>& first);
-  void tell(const plan& body, const std::string& when, double times);
+  void add_lines(const plan& body, const std::string& when, double times);
 
   // A kernel for low-latency plans: less accurate where that is faster.
   kernels::map_function low_latency_function_of(const node& n) const;

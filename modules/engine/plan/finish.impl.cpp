@@ -77,10 +77,10 @@ buffer_ref emitter::home(value_id v) {
   return {block_of_[v], 0, form(v)};
 }
 
-buffer_ref emitter::read(value_id v, layout wanted) {
+buffer_ref emitter::read(value_id v, layout as) {
   buffer_ref r;
-  const auto c = wanted == form(v) ? converted_.end() : converted_.find({v, wanted});
-  r = c != converted_.end() ? buffer_ref{c->second, 0, wanted} : home(v);
+  const auto c = as == form(v) ? converted_.end() : converted_.find({v, as});
+  r = c != converted_.end() ? buffer_ref{c->second, 0, as} : home(v);
   touch(r.buffer);
   return r;
 }

@@ -16,10 +16,10 @@ namespace lamina::planning {
 
 bool grouping::stays_inside(const usage& u, std::int32_t node) const {
   if (u.root[{node, 0}]) return false;
-  const auto mine = group_of[static_cast<std::size_t>(node)];
+  const auto own_group = group_of[static_cast<std::size_t>(node)];
   const auto readers = u.readers_of({node, 0});
   return std::all_of(readers.begin(), readers.end(),
-                     [&](auto c) { return group_of[static_cast<std::size_t>(c)] == mine; });
+                     [&](auto c) { return group_of[static_cast<std::size_t>(c)] == own_group; });
 }
 
 namespace {

@@ -161,7 +161,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
   }
 }
 
-layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t at, std::size_t k) {
+layout operand_layout(const request& r, const usage& u, const layouts& all, std::int32_t at, std::size_t k) {
   const node& n = r.of.at(at);
   const value_id in = n.inputs[k];
   if (all.form[in] == layout::rows_first) return layout::rows_first;

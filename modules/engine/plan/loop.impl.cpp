@@ -90,7 +90,7 @@ void emitter::emit_loop() {
       inner,
       {.count = iterations, .first_operand = carries, .carries = carries, .sequences = sequences, .reverse = a.reverse},
       inside.status_buffer());
-  tell(inner, "each of " + std::to_string(iterations) + " iterations: ", static_cast<double>(iterations));
+  add_lines(inner, "each of " + std::to_string(iterations) + " iterations: ", static_cast<double>(iterations));
 }
 
 void emitter::emit_branches() {
@@ -101,12 +101,12 @@ void emitter::emit_branches() {
     emitter inside(inner, {*n.subprograms[b], r_.isa, r_.options, 0, d_.used.gradients});
     inside.run();
     take_over(inner, {.first_operand = 1, .gate = predicate, .open = b == 0}, inside.status_buffer());
-    tell(inner, b == 0 ? "if true: " : "if false: ", 0.5);
+    add_lines(inner, b == 0 ? "if true: " : "if false: ", 0.5);
   }
 }
 
 // Adds the cost and the lines of an embedded plan to this plan.
-void emitter::tell(const plan& body, const std::string& when, double times) {
+void emitter::add_lines(const plan& body, const std::string& when, double times) {
   plan_.cost_.flops += times * body.cost_.flops;
   plan_.cost_.bytes += static_cast<std::size_t>(times * static_cast<double>(body.cost_.bytes));
   plan_.counters_.fused_elementwise += body.counters_.fused_elementwise;

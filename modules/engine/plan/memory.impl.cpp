@@ -117,19 +117,19 @@ std::size_t place_in_gaps(view<memory_block> blocks, const std::vector<std::size
 // Dynamic programming over the blocks in order of time: each takes the memory of dead blocks, which grows if necessary,
 // or its own. Keeps up to 64 partial assignments with the fewest bytes; fewer if there are very many blocks, of which
 // `together` are alive at once.
-std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
-  struct room {
+std::size_t place_in_order(view<memory_block> blocks, std::size_t together) {
+  struct region {
     std::size_t bytes;
     std::int32_t last;
   };
   struct assignment {
     std::size_t bytes = 0;
-    std::vector<room> rooms{};
+    std::vector<region> regions{};
   };
   struct choice {
     std::size_t bytes;
     std::uint32_t from;
-    std::int32_t room;  // -1: a new one
+    std::int32_t region;  // -1: a new one
     auto operator<=>(const choice&) const = default;
   };
   const std::size_t kept =
@@ -147,10 +147,10 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
     choices.clear();
     for (std::uint32_t a = 0; a < all.size(); ++a) {
       choices.push_back({all[a].bytes + size, a, -1});
-      for (std::size_t r = 0; r < all[a].rooms.size(); ++r)
-        if (const auto& room = all[a].rooms[r]; room.last < b.first)
+      for (std::size_t r = 0; r < all[a].regions.size(); ++r)
+        if (const auto& region = all[a].regions[r]; region.last < b.first)
           choices.push_back(
-              {all[a].bytes + (size > room.bytes ? size - room.bytes : 0), a, static_cast<std::int32_t>(r)});
+              {all[a].bytes + (size > region.bytes ? size - region.bytes : 0), a, static_cast<std::int32_t>(r)});
     }
     const std::size_t count = std::min(kept, choices.size());
     std::partial_sort(choices.begin(), choices.begin() + static_cast<std::ptrdiff_t>(count), choices.end());
@@ -161,11 +161,11 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
     for (auto& c : choices) {
       assignment a = --left[c.from] ? all[c.from] : std::move(all[c.from]);
       a.bytes = c.bytes;
-      if (c.room < 0) {
-        c.room = static_cast<std::int32_t>(a.rooms.size());
-        a.rooms.push_back({size, b.last});
+      if (c.region < 0) {
+        c.region = static_cast<std::int32_t>(a.regions.size());
+        a.regions.push_back({size, b.last});
       } else {
-        auto& used = a.rooms[static_cast<std::size_t>(c.room)];
+        auto& used = a.regions[static_cast<std::size_t>(c.region)];
         used = {std::max(used.bytes, size), b.last};
       }
       next.push_back(std::move(a));
@@ -175,14 +175,14 @@ std::size_t place_in_turn(view<memory_block> blocks, std::size_t together) {
   }
   std::vector<std::int64_t> offset;
   std::int64_t at = 0;
-  for (const auto& r : all[0].rooms) {
+  for (const auto& r : all[0].regions) {
     offset.push_back(at);
     at += static_cast<std::int64_t>(r.bytes);
   }
   std::uint32_t from = 0;
   for (auto k = order.size(); k-- > 0;) {
     const choice& c = taken[k][from];
-    blocks[order[k]].offset = offset[static_cast<std::size_t>(c.room)];
+    blocks[order[k]].offset = offset[static_cast<std::size_t>(c.region)];
     from = c.from;
   }
   return static_cast<std::size_t>(at);
@@ -215,9 +215,9 @@ std::vector<std::size_t> bytes_alive(view<const memory_block> blocks, std::size_
   std::vector<std::size_t> alive(static_cast<std::size_t>(end) + 1), count(alive.size());
   for (const auto& b : blocks) {
     if (b.last < b.first) continue;
-    const auto first = static_cast<std::size_t>(b.first), behind = static_cast<std::size_t>(b.last) + 1;
+    const auto first = static_cast<std::size_t>(b.first), after = static_cast<std::size_t>(b.last) + 1;
     alive[first] += rounded(b.bytes), ++count[first];
-    alive[behind] -= rounded(b.bytes), --count[behind];  // unsigned wraparound cancels in the sums
+    alive[after] -= rounded(b.bytes), --count[after];  // unsigned wraparound cancels in the sums
   }
   for (std::size_t t = 1; t < alive.size(); ++t) alive[t] += alive[t - 1], count[t] += count[t - 1];
   together = *std::max_element(count.begin(), count.end());
@@ -250,7 +250,7 @@ std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>
     });
     keep(place_in_gaps(blocks, order, visited));
   }
-  if (!greedy && best_bytes > live_peak) keep(place_in_turn(blocks, together));
+  if (!greedy && best_bytes > live_peak) keep(place_in_order(blocks, together));
   for (std::size_t i = 0; i < blocks.size(); ++i) blocks[i].offset = best[i];
   return best_bytes;
 }
@@ -264,7 +264,7 @@ std::size_t place_blocks(view<memory_block> blocks, std::size_t& live_peak, memo
   const auto alive = bytes_alive({blocks.data(), blocks.size()}, together);
   live_peak = *std::max_element(alive.begin(), alive.end());
   switch (how) {
-    case memory_sharing::dynamic: return place_in_turn(blocks, together);
+    case memory_sharing::dynamic: return place_in_order(blocks, together);
     case memory_sharing::none: {
       std::int64_t at = 0;
       for (auto& b : blocks) {

@@ -84,7 +84,7 @@ bool is_for_channels(const tensor_type& t, const tensor_type& image);
 /// The number in the channels beyond C; empty where it is unknown.
 std::optional<float> padding_of(const request& r, const layouts& all, value_id v);
 /// The layout in which node `n` reads its operand `k`.
-layout wanted(const request& r, const usage& u, const layouts& all, std::int32_t n, std::size_t k);
+layout operand_layout(const request& r, const usage& u, const layouts& all, std::int32_t n, std::size_t k);
 
 // ---- group ----
 

@@ -82,16 +82,16 @@ class placer {
     for (std::size_t k = 0; k < p_.assignments().size(); ++k) {
       const auto& a = p_.assignments()[k];
       if (!may_leave(a.value)) continue;
-      const auto mine = order_.item_of[static_cast<std::size_t>(a.value.node)];
+      const auto own_item = order_.item_of[static_cast<std::size_t>(a.value.node)];
       const auto state = static_cast<std::size_t>(a.state);
       // The item overwrites the state: no later item may read the old value, and no run may fail afterwards.
-      if (last_failure >= mine || last_reader[state] > mine || read_at_the_end[state] ||
-          reads_old_value(order_.items[static_cast<std::size_t>(mine)], a))
+      if (last_failure >= own_item || last_reader[state] > own_item || read_at_the_end[state] ||
+          reads_old_value(order_.items[static_cast<std::size_t>(own_item)], a))
         continue;
       made_.homes[a.value] = {.in = home::place::state, .index = index_in(p_.states(), a.state)};
       made_.leaving.push_back(a.value);
       made_.state_written[k] = 1;
-      made_.commit_item = std::min(made_.commit_item, mine);
+      made_.commit_item = std::min(made_.commit_item, own_item);
     }
   }
 
@@ -153,11 +153,11 @@ class placer {
       types.clear();
       for (auto v : n.inputs) types.push_back(p_.type(v));
       for (std::size_t i = 0; i < n.inputs.size(); ++i)
-        if (may_lie_inside(it, n.inputs[i]))
+        if (can_place_inside(it, n.inputs[i]))
           write_inside(whole, n.inputs[i], n.op->operand_place(n.attributes.get(), types, i));
     }
   }
-  bool may_lie_inside(const plan_item& whole, value_id part) const {
+  bool can_place_inside(const plan_item& whole, value_id part) const {
     if (!has_own_memory(part) || u_.root[part] || p_.type(part).dims.size() == 0 || !p_.at(part).subprograms.empty())
       return false;
     const plan_item& it = item_of(part);

@@ -118,7 +118,7 @@ std::string plan::explain() const {
     else s.resize(std::max(width, s.size()), ' ');
     return s;
   };
-  auto spell = [](auto v) {
+  auto text_of = [](auto v) {
     text x;
     x << v;
     return x.string();
@@ -127,10 +127,10 @@ std::string plan::explain() const {
   t << pad("operation", 44, false) << pad("result", 26, false) << pad("layout", 9, false) << pad("flops", 14, true)
     << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
   for (const auto& l : lines_)
-    t << pad(l.what, 44, false) << " " << pad(spell(l.result), 25, false)
+    t << pad(l.what, 44, false) << " " << pad(text_of(l.result), 25, false)
       << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false)
-      << pad(spell(static_cast<std::int64_t>(l.flops)), 14, true) << pad(spell(l.bytes), 12, true)
-      << pad(spell(l.steps), 7, true) << "\n";
+      << pad(text_of(static_cast<std::int64_t>(l.flops)), 14, true) << pad(text_of(l.bytes), 12, true)
+      << pad(text_of(l.steps), 7, true) << "\n";
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, "
     << cost_.steps << " steps in " << cost_.stages << " stages, " << cost_.reorders << " reorders\n";
   t << "memory: arena " << cost_.arena << " bytes (live peak " << cost_.live_peak << ", efficiency "

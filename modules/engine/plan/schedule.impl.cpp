@@ -116,18 +116,18 @@ class scheduler {
   // Values that the item of a node reads from other items.
   template <class F> void each_dependency(std::int32_t n, F f) const {
     if (p_.at(n).kind != node_kind::operation) return;
-    const auto take = [&](std::int32_t member, auto wants) {
+    const auto take = [&](std::int32_t member, auto is_needed) {
       const node& m = p_.at(member);
       for (std::size_t k = 0; k < m.inputs.size(); ++k)
-        if (m.reads_data(k) && wants(m.inputs[k])) f(m.inputs[k]);
+        if (m.reads_data(k) && is_needed(m.inputs[k])) f(m.inputs[k]);
     };
     const auto all = [](value_id) { return true; };
     const group* g = groups_.of(n);
     if (!g) take(n, all);
     else if (g->chain) {
-      const auto mine = groups_.group_of[static_cast<std::size_t>(n)];
+      const auto own_group = groups_.group_of[static_cast<std::size_t>(n)];
       for (auto m : g->nodes)
-        take(m, [&](value_id v) { return groups_.group_of[static_cast<std::size_t>(v.node)] != mine; });
+        take(m, [&](value_id v) { return groups_.group_of[static_cast<std::size_t>(v.node)] != own_group; });
     } else {
       take(g->nodes[0], all);
       each_operand(g->tail, f);
@@ -173,7 +173,7 @@ class scheduler {
     for (auto m : g && !g->chain ? nodes.subview(0, 1) : nodes) {
       const node& n = p_.at(m);
       for (std::size_t k = 0; k < n.inputs.size(); ++k)
-        if (n.reads_data(k)) reorder(n.inputs[k], wanted(r_, u_, forms_, m, k));
+        if (n.reads_data(k)) reorder(n.inputs[k], operand_layout(r_, u_, forms_, m, k));
     }
     if (!g) return;
     for (const value_id v : {g->tail.bias, g->tail.windows_bias})

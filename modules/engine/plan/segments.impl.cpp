@@ -50,7 +50,7 @@ class cutter {
 
   segmented_program run() {
     number();
-    place_loose();
+    place_repeated();
     for (std::size_t k = 0; k < bodies_.size(); ++k) {
       made_.segments.emplace_back();
       bodies_[k].body = std::make_shared<program>();
@@ -73,30 +73,30 @@ class cutter {
   static std::size_t of(value_id v) { return static_cast<std::size_t>(v.node); }
 
   // Assigns each operation to the segment that computes it; one that ends a segment, to the next. Operations on states
-  // and constants alone (`loose_`) are repeated in each segment: they are cheap or computed once, and a weight can be
+  // and constants alone (`repeated_`) are repeated in each segment: they are cheap or computed once, and a weight can be
   // packed only beside its product.
   void number() {
     reached_ = p_.reachable();
     level_.assign(size_, 0);
-    loose_.assign(size_, 0);
+    repeated_.assign(size_, 0);
     int last = 0;
     known_.assign(size_, 0);
     for (std::size_t i = 0; i < size_; ++i) {
       const node& n = at(i);
-      loose_[i] = n.kind == node_kind::state || n.kind == node_kind::constant;
+      repeated_[i] = n.kind == node_kind::state || n.kind == node_kind::constant;
       known_[i] = n.kind == node_kind::constant;
       if (n.kind != node_kind::operation || !reached_[i]) continue;
-      loose_[i] = n.op->pure && !ends(n) && !n.op->may_fail && n.subprograms.empty();
+      repeated_[i] = n.op->pure && !ends(n) && !n.op->may_fail && n.subprograms.empty();
       known_[i] = n.op->pure && !ends(n) && n.subprograms.empty();
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         const std::size_t from = of(n.inputs[k]);
         // operations on the host run one after the other
         const int here = level_[from] - (runs_on_host(n) && ends(at(from)) ? 1 : 0);
         level_[i] = std::max(level_[i], here + (n.op->decides_shape(k) && is_computed(from) ? 1 : 0));
-        loose_[i] = loose_[i] && loose_[from] && !(n.op->decides_shape(k) && !known_[from]);
+        repeated_[i] = repeated_[i] && repeated_[from] && !(n.op->decides_shape(k) && !known_[from]);
         known_[i] = known_[i] && (!n.reads_data(k) || known_[from]);
       }
-      if (loose_[i]) level_[i] = 0;
+      if (repeated_[i]) level_[i] = 0;
       if (ends(n)) ++level_[i];
       last = std::max(last, level_[i]);
     }
@@ -109,22 +109,22 @@ class cutter {
     return !known_[i] && ((n.kind == node_kind::operation && !ends(n)) || n.kind == node_kind::state);
   }
   // Finds the segments that need each repeated operation.
-  void place_loose() {
-    wanted_.resize(size_);
+  void place_repeated() {
+    needed_in_.resize(size_);
     const std::size_t last = bodies_.size() - 1;
-    auto want = [&](value_id v, std::size_t k) {
-      if (loose_[of(v)]) wanted_[of(v)].insert(k);
+    auto need = [&](value_id v, std::size_t k) {
+      if (repeated_[of(v)]) needed_in_[of(v)].insert(k);
     };
-    for (const auto& o : p_.outputs()) want(o.value, last);
-    for (const auto& a : p_.assignments()) want(a.value, last);
+    for (const auto& o : p_.outputs()) need(o.value, last);
+    for (const auto& a : p_.assignments()) need(a.value, last);
     for (std::size_t i = size_; i-- > 0;) {
       const node& n = at(i);
       if (!reached_[i] || n.kind != node_kind::operation) continue;
-      if (!loose_[i]) wanted_[i] = {segment_of(i)};
+      if (!repeated_[i]) needed_in_[i] = {segment_of(i)};
       for (std::size_t o = 0; o < n.inputs.size(); ++o)  // states that decide shapes are read after the first segment
-        if (n.op->decides_shape(o) && !known_[of(n.inputs[o])]) want(n.inputs[o], 0);
+        if (n.op->decides_shape(o) && !known_[of(n.inputs[o])]) need(n.inputs[o], 0);
       for (auto v : n.inputs)
-        for (std::size_t k : wanted_[i]) want(v, k);
+        for (std::size_t k : needed_in_[i]) need(v, k);
     }
   }
   // The segment that computes an operation, or ends with it.
@@ -133,7 +133,7 @@ class cutter {
   void build(std::size_t i) {
     const node& n = at(i);
     if (ends(n)) return end_segment(i);
-    for (std::size_t k : wanted_[i]) {
+    for (std::size_t k : needed_in_[i]) {
       // Attributes may name dimensions of inputs that the segment does not read; adding those inputs binds the names.
       if (n.op->bound)
         for (auto input : p_.inputs())
@@ -153,7 +153,7 @@ class cutter {
   // Whether the plan of segment k knows the elements of a value itself.
   bool is_planned(std::size_t k, value_id v) const {
     const std::size_t i = of(v);
-    return known_[i] && (loose_[i] || segment_of(i) == k);
+    return known_[i] && (repeated_[i] || segment_of(i) == k);
   }
   // A value of an earlier segment, or an input, in segment k, with elements that are known when the segment is planned.
   value read_known(std::size_t k, value_id v) {
@@ -161,7 +161,7 @@ class cutter {
     auto& s = bodies_[k];
     auto [made, fresh] = known_here_.try_emplace({k, v});
     if (!fresh) return made->second;
-    if (n.kind == node_kind::input || (n.kind == node_kind::operation && !loose_[of(v)])) made->second = read(k, v);
+    if (n.kind == node_kind::input || (n.kind == node_kind::operation && !repeated_[of(v)])) made->second = read(k, v);
     else {  // depends on states: computed in the first segment
       made->second = s.body->input(n.kind == node_kind::state ? n.name : std::string(n.op->name), p_.type(v));
       made_.segments[k].inputs.push_back(source_of(0, v));
@@ -257,7 +257,7 @@ class cutter {
   segment_source source_of(std::size_t k, value_id v) {
     const node& n = p_.at(v);
     if (n.kind == node_kind::input) return {from::input, input_number(v.node)};
-    if (n.kind == node_kind::operation && !loose_[of(v)]) return {from::slot, slot_of(v)};
+    if (n.kind == node_kind::operation && !repeated_[of(v)]) return {from::slot, slot_of(v)};
     made_.slots.push_back({p_.type(v), {}});
     const std::size_t slot = made_.slots.size() - 1;
     give(k, v, slot, n.name);
@@ -272,7 +272,7 @@ class cutter {
         made_.passed.emplace_back(input_number(v.node), o);
         continue;
       }
-      const bool computed = p_.at(v).kind == node_kind::operation && !loose_[of(v)];
+      const bool computed = p_.at(v).kind == node_kind::operation && !repeated_[of(v)];
       const std::size_t slot = computed ? slot_of(v) : made_.slots.size();
       if (!computed) {
         made_.slots.push_back({p_.type(v), {}});
@@ -300,9 +300,9 @@ class cutter {
   std::vector<under_way> bodies_;
   std::map<value_id, std::size_t> slots_;
   std::map<std::pair<std::size_t, value_id>, value> known_here_;
-  std::vector<char> reached_, loose_, known_;
+  std::vector<char> reached_, repeated_, known_;
   std::vector<int> level_;
-  std::vector<std::set<std::size_t>> wanted_;
+  std::vector<std::set<std::size_t>> needed_in_;
 };
 
 }  // namespace

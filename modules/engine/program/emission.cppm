@@ -112,7 +112,7 @@ export class emission {
   virtual buffer_ref packed(value_id of, std::uint64_t format, std::size_t bytes,
                             const std::function<void(buffer_ref from, buffer_ref to)>& make, bool moves) = 0;
   /// Adds a note to the node's line in `explain()`: the chosen special case.
-  virtual void note(std::string_view words) = 0;
+  virtual void note(std::string_view description) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
   /// Adds a kernel call: `addresses` are argument fields that receive addresses, `code` those with functions or tables.

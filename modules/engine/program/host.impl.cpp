@@ -22,10 +22,10 @@ std::int64_t host_call::number(std::size_t i) const {
   const any_tensor& t = tensor(i);
   text why;
   if (t.shape().size() != 1)
-    fail(error_kind::value, why << "operand " << i << " is " << t.type() << ", and one element is expected");
+    fail(error_kind::value, why << "operand " << i << " is " << t.type() << "; expected one element");
   return with_type(t.element(), [&]<class T>() -> std::int64_t {
     if constexpr (std::is_integral_v<T>) return static_cast<std::int64_t>(t.elements<T>()[0]);
-    else fail(error_kind::type, why << "operand " << i << " is " << t.type() << ", and an integer or bool is expected");
+    else fail(error_kind::type, why << "operand " << i << " is " << t.type() << "; expected an integer or bool");
   });
 }
 void host_call::fail(error_kind kind, const text& why) const {

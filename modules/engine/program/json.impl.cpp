@@ -21,7 +21,7 @@ text& quoted(text& t, std::string_view s) { return detail::quoted(t, s, "to_json
 text& number(text& t, double v) {
   if (std::isnan(v)) return t << "\"nan\"";
   if (std::isinf(v)) return t << (v < 0 ? "\"-inf\"" : "\"inf\"");
-  return detail::spelled(t, v);
+  return detail::append_number(t, v);
 }
 
 text& dims(text& t, const shape& s) {

@@ -530,9 +530,9 @@ class path_of {
   bool origins_;
 };
 
-/// Whether a value of type `given` is acceptable as `wanted`: same kind, element type and rank, and compatible extents.
-constexpr bool accepts(const tensor_type& wanted, const tensor_type& given) {
-  return wanted.kind == given.kind && wanted.element == given.element && fits(wanted.dims, given.dims);
+/// Whether a value of type `given` is acceptable as `expected`: same kind, element type and rank, and compatible extents.
+constexpr bool accepts(const tensor_type& expected, const tensor_type& given) {
+  return expected.kind == given.kind && expected.element == given.element && fits(expected.dims, given.dims);
 }
 /// The equal extents of two shapes of one rank; `dyn` where they differ.
 constexpr shape common_extents(shape a, const shape& b) {
@@ -551,10 +551,10 @@ namespace detail {
 [[noreturn]] void no_such_part(std::string_view op, std::string_view member, std::string_view what, std::size_t i,
                                std::size_t count);
 // Validation of a definition's answers for passes. Errors: value_error, which names operation and member.
-channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights);
-axis_view checked_part(std::string_view op, axis_view said, const shape& whole);
-image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call);
-void check_map(const axis_map& said);
+channel_axes checked_channels(std::string_view op, channel_axes declared, const shape& result, const shape& weights);
+axis_view checked_part(std::string_view op, axis_view declared, const shape& whole);
+image_layouts checked_images(std::string_view op, image_layouts declared, const image_call& call);
+void check_map(const axis_map& declared);
 }  // namespace detail
 
 /// Call of a gradient rule: the gradients of the results, the node's operands and results, and the wanted gradients.

@@ -152,14 +152,14 @@ shape dimension_names::operator()(shape s) const {
 const tensor_type& value::type() const {
   const program& p = owner();
   if (static_cast<std::size_t>(id_.node) >= p.nodes().size()) [[unlikely]]
-    detail::raise(error_kind::state, origin::prefix() + "a value is used after its program was moved to another one");
+    detail::raise(error_kind::state, origin::prefix() + "a value is used after its program was moved from");
   return p.type(id_);
 }
 void detail::empty_value(const std::source_location* at) {
   text t;
   t << origin::prefix();
   if (t.empty() && at) t << at->file_name() << ":" << at->line() << ": ";
-  raise(error_kind::value, t << "an operand is an empty value, which no program has");
+  raise(error_kind::value, t << "an operand is an empty value, of no program");
 }
 
 // ---- origins of operations ------------------------------------------------------------------------------------------
@@ -224,9 +224,9 @@ value value_or_number::in(program& p, dtype element, std::string_view op) const 
       [&](auto n) {
         any_tensor t = rank_0_of(n, element);
         if (!t) {
-          text words = begin_at(p.place());
-          if (p.origins) words << op << ": ";  // otherwise the message equals that of typed expressions
-          detail::raise(error_kind::value, words << detail::number_mismatch(n, element));
+          text message = begin_at(p.place());
+          if (p.origins) message << op << ": ";  // otherwise the message equals that of typed expressions
+          detail::raise(error_kind::value, message << detail::number_mismatch(n, element));
         }
         return p.constant(std::move(t));
       },
@@ -271,13 +271,12 @@ std::int32_t program::find_input(std::string_view name) const {
 
 value program::state(std::string_view name, const tensor_type& type) {
   if (!type.is_tensor())
-    detail::raise(error_kind::type, begin_at(place())
-                                        << "state `" << name << "` is " << type << ", and states are tensors");
+    detail::raise(error_kind::type, begin_at(place()) << "state `" << name << "` is " << type << "; expected a tensor");
   if (auto known = find_state(name); known >= 0) {
     if (at(known).results[0] != type) {
       const tensor_type& is = at(known).results[0];
-      detail::raise(mismatch_of(is, type),
-                    begin_at(place()) << "state `" << name << "` is " << is << " and is asked for as " << type);
+      detail::raise(mismatch_of(is, type), begin_at(place())
+                                               << "state `" << name << "` is " << is << "; requested as " << type);
     }
     return {this, {known, 0}};
   }
@@ -331,18 +330,18 @@ std::shared_ptr<const void> detail::copy_of(const void* attributes, std::size_t 
 
 void detail::attribute_out_of_range(std::string_view name) {
   text t;
-  raise(error_kind::value, t << "attribute `" << name << "` does not hold a number as large");
+  raise(error_kind::value, t << "attribute `" << name << "` cannot hold a number this large");
 }
 
 namespace {
 // Checks common to all nodes with subprograms; functions that users call report more detail.
 void check_subprogram(const program& sub, view<const tensor_type> operands, text& why) {
-  if (!sub.states().empty() || !sub.assignments().empty()) why << "a subprogram has no states of its own";
+  if (!sub.states().empty() || !sub.assignments().empty()) why << "a subprogram cannot have states";
   else if (sub.inputs().size() != operands.size())
-    why << "the subprogram takes " << sub.inputs().size() << " operands and is given " << operands.size();
+    why << "the subprogram takes " << sub.inputs().size() << " operands; got " << operands.size();
   for (std::size_t i = 0; i < operands.size() && why.empty(); ++i)
-    if (const auto& wanted = sub.at(sub.inputs()[i]).results[0]; !accepts(wanted, operands[i]))
-      why << "operand " << i << " is " << operands[i] << ", and the subprogram takes " << wanted;
+    if (const auto& expected = sub.at(sub.inputs()[i]).results[0]; !accepts(expected, operands[i]))
+      why << "operand " << i << " is " << operands[i] << "; the subprogram takes " << expected;
 }
 // Result types of a subprogram, with extents' names replaced by their values for the operands.
 std::vector<tensor_type> output_types(const program& sub, view<const tensor_type> operands, std::string_view op,
@@ -383,7 +382,7 @@ void check_kinds(const operation& op, view<const tensor_type> types, std::string
   for (std::size_t i = 0; i < types.size(); ++i)
     if (!types[i].is_tensor())
       detail::raise(error_kind::type, begin_at(place) << op.name << ": " << what << " " << i << " is " << types[i]
-                                                      << ", and the operation takes and gives tensors");
+                                                      << "; the operation takes and returns tensors");
 }
 
 // Rejects wrong numbers of operands and subprograms.
@@ -395,7 +394,7 @@ void check_counts(const operation& op, std::size_t operands, std::size_t subprog
   if (op.operands < 0) t << "at least one operand";
   else t << op.operands << (op.operands == 1 ? " operand" : " operands");
   if (op.subprograms) t << " and " << op.subprograms << (op.subprograms == 1 ? " subprogram" : " subprograms");
-  detail::raise(error_kind::value, t << ", and is given " << operands << " and " << subprograms);
+  detail::raise(error_kind::value, t << "; got " << operands << " and " << subprograms);
 }
 }  // namespace
 
@@ -412,7 +411,7 @@ void program::same_results(const program& other, view<const tensor_type> inside,
         types[i].dims.rank == results[i].dims.rank)
       results[i].dims = common_extents(results[i].dims, types[i].dims);
     else if (op.results_vary || !accepts(results[i], types[i]))
-      why << "result " << i << " is " << results[i] << " of one program and " << types[i] << " of another";
+      why << "result " << i << " is " << results[i] << " in one program and " << types[i] << " in another";
 }
 
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
@@ -483,7 +482,7 @@ void program::assign(const value& state, const value& v) {
   const node& s = at(state.id());
   const auto fail = [&](error_kind kind, const text& why) { detail::raise(kind, begin_at(place()) << why); };
   text t;
-  if (s.kind != node_kind::state) fail(error_kind::state, t << "assign: the target is no state");
+  if (s.kind != node_kind::state) fail(error_kind::state, t << "assign: the target is not a state");
   if (is_assigned(state.id().node))
     fail(error_kind::state, t << "state `" << s.name << "` is assigned twice in one run");
   if (!accepts(s.results[0], v.type()))
@@ -539,12 +538,12 @@ program_id program::id() const {
   for (auto& word : h) word.resize(nodes_.size());
   std::int64_t place = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
-    std::int64_t mine = nodes_[i].kind == node_kind::input ? place++ : 0;
+    std::int64_t input_number = nodes_[i].kind == node_kind::input ? place++ : 0;
     if (!needed[i]) continue;
     // once for both words: otherwise the work would double with each level of subprograms
     const auto subprograms = ids_of(nodes_[i].subprograms);
     for (std::size_t w = 0; w < 2; ++w)
-      h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, mine,
+      h[w][i] = hash_node(nodes_[i], subprograms, 77 + 1000 * w, input_number,
                           [&](std::int32_t n) { return h[w][static_cast<std::size_t>(n)]; });
   }
   for (std::size_t w = 0; w < 2; ++w) {
@@ -601,7 +600,7 @@ std::vector<value> program::inlined(const program& sub, view<const value> argume
 
 namespace {
 
-void spell_attribute(text& t, const attribute_value& v) {
+void print_attribute(text& t, const attribute_value& v) {
   switch (v.is) {
     case attribute_value::form::integer: t << v.integer; break;
     case attribute_value::form::real: t << v.real; break;
@@ -645,7 +644,7 @@ struct numbering {
       stack.pop_back();
     }
   }
-  text& spell(text& t, value_id v) const {
+  text& print_id(text& t, value_id v) const {
     t << "%" << number[static_cast<std::size_t>(v.node)];
     if (v.result) t << "." << v.result;
     return t;
@@ -654,7 +653,7 @@ struct numbering {
     text a;
     n.op->visit(n.attributes.get(), [&](std::string_view name, attribute_value& v) {
       if (v.omitted) return;
-      spell_attribute(a << (a.empty() ? "" : ", ") << name << "=", v);
+      print_attribute(a << (a.empty() ? "" : ", ") << name << "=", v);
     });
     if (!a.empty()) t << " {" << a << "}";
     return t;
@@ -684,14 +683,14 @@ std::string program::dump() const {
   text t;
   for (auto i : numbers.order) {
     const node& n = at(i);
-    numbers.spell(t, {i, 0}) << " = ";
+    numbers.print_id(t, {i, 0}) << " = ";
     switch (n.kind) {
       case node_kind::input: t << "input `" << n.name << "`" << (n.uniform ? " uniform" : ""); break;
       case node_kind::state: t << "state `" << n.name << "`"; break;
       case node_kind::constant: t << "constant " << short_constant(n.constant); break;
       case node_kind::operation:
         t << n.op->name << "(";
-        for (std::size_t k = 0; k < n.inputs.size(); ++k) numbers.spell(t << (k ? ", " : ""), n.inputs[k]);
+        for (std::size_t k = 0; k < n.inputs.size(); ++k) numbers.print_id(t << (k ? ", " : ""), n.inputs[k]);
         numbers.attributes(t << ")", n);
         break;
     }
@@ -699,9 +698,9 @@ std::string program::dump() const {
     for (const auto& r : n.results) t << " " << r;
     t << "\n";
   }
-  for (const auto& o : outputs_) numbers.spell(t << "output `" << o.name << "` ", o.value) << "\n";
+  for (const auto& o : outputs_) numbers.print_id(t << "output `" << o.name << "` ", o.value) << "\n";
   for (const auto& a : assignments_)
-    numbers.spell(numbers.spell(t << "assign ", {a.state, 0}) << " = ", a.value) << "\n";
+    numbers.print_id(numbers.print_id(t << "assign ", {a.state, 0}) << " = ", a.value) << "\n";
   return t.string();
 }
 
@@ -714,7 +713,7 @@ class drawing {
     programs_.push_back({&p, ""});
     for (std::size_t k = 0; k < programs_.size(); ++k) draw(k);
   }
-  std::string words() const {
+  std::string dot() const {
     text t;
     t << "digraph program {\n"
       << (programs_.size() > 1 ? "  compound=true;\n" : "") << "  node [shape=box, fontname=\"monospace\"];\n"
@@ -744,16 +743,16 @@ class drawing {
     }
     for (auto i : numbers.order) {
       const node& n = p.at(i);
-      text words;
+      text node_label;
       switch (n.kind) {
-        case node_kind::input: words << "input " << n.name; break;
-        case node_kind::state: words << "state " << n.name; break;
-        case node_kind::constant: words << "constant " << n.name; break;
-        case node_kind::operation: words << n.op->name; break;
+        case node_kind::input: node_label << "input " << n.name; break;
+        case node_kind::state: node_label << "state " << n.name; break;
+        case node_kind::constant: node_label << "constant " << n.name; break;
+        case node_kind::operation: node_label << n.op->name; break;
       }
-      words << "\n" << n.results[0];
+      node_label << "\n" << n.results[0];
       all_ << indent << node_name(i) << " [label=";
-      quoted(all_, words.view());
+      quoted(all_, node_label.view());
       all_ << (n.kind == node_kind::operation ? "" : ", style=filled, fillcolor=lightgray") << "];\n";
       for (auto v : n.inputs) all_ << indent << node_name(v.node) << " -> " << node_name(i) << ";\n";
       for (std::size_t s = 0; s < n.subprograms.size(); ++s) run(node_name(i), n, s);
@@ -791,7 +790,7 @@ class drawing {
 
 }  // namespace
 
-std::string program::to_dot() const { return drawing(*this).words(); }
+std::string program::to_dot() const { return drawing(*this).dot(); }
 
 // ---- axis maps ------------------------------------------------------------------------------------------------------
 
@@ -811,44 +810,44 @@ text wrong_member(std::string_view op, std::string_view member) {
 bool is_axis(int axis, const shape& s) { return axis >= 0 && axis < s.rank; }
 }  // namespace
 
-channel_axes checked_channels(std::string_view op, channel_axes said, const shape& result, const shape& weights) {
-  if (!is_axis(said.result, result) || !is_axis(said.weights, weights))
-    raise(error_kind::value, wrong_member(op, "channels") << "the axes " << said.result << " of " << result << " and "
-                                                          << said.weights << " of " << weights);
-  return said;
+channel_axes checked_channels(std::string_view op, channel_axes declared, const shape& result, const shape& weights) {
+  if (!is_axis(declared.result, result) || !is_axis(declared.weights, weights))
+    raise(error_kind::value, wrong_member(op, "channels") << "the axes " << declared.result << " of " << result
+                                                          << " and " << declared.weights << " of " << weights);
+  return declared;
 }
 
-axis_view checked_part(std::string_view op, axis_view said, const shape& whole) {
-  if (!is_axis(said.axis, whole) || said.first < 0 || said.count < 0 || said.first > whole.at(said.axis) ||
-      said.count > whole.at(said.axis) - said.first)
-    raise(error_kind::value, wrong_member(op, "part_of") << said.count << " positions from " << said.first
-                                                         << " of axis " << said.axis << " of " << whole);
-  return said;
+axis_view checked_part(std::string_view op, axis_view declared, const shape& whole) {
+  if (!is_axis(declared.axis, whole) || declared.first < 0 || declared.count < 0 ||
+      declared.first > whole.at(declared.axis) || declared.count > whole.at(declared.axis) - declared.first)
+    raise(error_kind::value, wrong_member(op, "part_of") << declared.count << " positions from " << declared.first
+                                                         << " of axis " << declared.axis << " of " << whole);
+  return declared;
 }
 
-image_layouts checked_images(std::string_view op, image_layouts said, const image_call& call) {
+image_layouts checked_images(std::string_view op, image_layouts declared, const image_call& call) {
   auto is_image = [](const tensor_type& t) {
     return (t.element == dtype::float32 || t.element == dtype::int8) && t.dims.rank == 4;
   };
-  if ((said.operand && !is_image(call.in[0])) || (said.result && !is_image(call.out[0])))
+  if ((declared.operand && !is_image(call.in[0])) || (declared.result && !is_image(call.out[0])))
     raise(error_kind::value, wrong_member(op, "images") << "channel blocks for " << call.in[0] << " to " << call.out[0]
                                                         << ", which are for float32 and int8 of four axes");
-  return said;
+  return declared;
 }
 
-void check_map(const axis_map& said) {
+void check_map(const axis_map& declared) {
   auto check = [&](std::string_view what, const std::vector<int>& axes, view<const tensor_type> of) {
     if (axes.size() != of.size())
-      raise(error_kind::value, wrong_member(said.operation, "map_axis")
+      raise(error_kind::value, wrong_member(declared.operation, "map_axis")
                                    << axes.size() << " " << what << "s of " << of.size());
     for (std::size_t k = 0; k < of.size(); ++k)
-      if (axes[k] < axis_map::either || (axes[k] != said.axis && axes[k] >= of[k].dims.rank))
-        raise(error_kind::value, wrong_member(said.operation, "map_axis")
+      if (axes[k] < axis_map::either || (axes[k] != declared.axis && axes[k] >= of[k].dims.rank))
+        raise(error_kind::value, wrong_member(declared.operation, "map_axis")
                                      << what << " " << k << " the axis " << axes[k] << " of " << of[k].dims);
   };
-  if (!said.independent) return;
-  check("operand", said.operands, said.in);
-  check("result", said.results, said.out);
+  if (!declared.independent) return;
+  check("operand", declared.operands, declared.in);
+  check("result", declared.results, declared.out);
 }
 
 }  // namespace detail

@@ -45,18 +45,18 @@ struct mean_site {
 };
 
 /// Errors: value_error and type_error for samples that do not fit the inputs of a program.
-void check_samples(std::string_view who, const program& p, view<const std::vector<any_tensor>> samples) {
+void check_samples(std::string_view caller, const program& p, view<const std::vector<any_tensor>> samples) {
   text t;
   for (std::size_t k = 0; k < samples.size(); ++k) {
     const auto& inputs = samples[k];
     if (inputs.size() != p.inputs().size())
-      raise(error_kind::value, t << who << ": the program has " << p.inputs().size() << " inputs, and sample " << k
+      raise(error_kind::value, t << caller << ": the program has " << p.inputs().size() << " inputs, and sample " << k
                                  << " has " << inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const node& n = p.at(p.inputs()[i]);
       if (inputs[i].element() != n.results[0].element)
-        raise(error_kind::type, t << who << ": input `" << n.name << "` is " << n.results[0] << ", and in sample " << k
-                                  << " " << inputs[i].type());
+        raise(error_kind::type, t << caller << ": input `" << n.name << "` is " << n.results[0] << ", and in sample "
+                                  << k << " " << inputs[i].type());
     }
   }
 }
@@ -88,7 +88,7 @@ class product_finder {
       const auto made = executor(make_plan(*s.values, {}, target_isa()), &states_).run({});
       for (std::size_t i = 0; i < made.size(); ++i) {
         states_.add(s.names[i], made[i], state_role::parameter, false);
-        folded_[s.names[i]] = weight_behind(*s.values, s.values->outputs()[i].value);
+        folded_[s.names[i]] = weight_name(*s.values, s.values->outputs()[i].value);
       }
     }
     take(*program_, [](const std::string&) { return false; });
@@ -106,7 +106,7 @@ class product_finder {
       if (needed_[static_cast<std::size_t>(i)] && program_->at(i).kind != node_kind::input) copy.copy(i);
   }
   /// Whether a node depends on parameters and constants alone.
-  bool settled_at(value_id v) const { return settled_[static_cast<std::size_t>(v.node)] != 0; }
+  bool is_parameter_only(value_id v) const { return parameter_only_[static_cast<std::size_t>(v.node)] != 0; }
 
   /// Whether a node works on int8 as on float, given that `int8` is true for its operands: it moves numbers, or clamps
   /// them.
@@ -129,20 +129,20 @@ class product_finder {
     if (n.kind == node_kind::constant) return n.constant;
     program p;
     rewriter copy(*program_, p);
-    std::vector<char> wanted(static_cast<std::size_t>(v.node) + 1);
-    wanted.back() = 1;
+    std::vector<char> required(static_cast<std::size_t>(v.node) + 1);
+    required.back() = 1;
     for (auto i = v.node; i >= 0; --i)
-      if (wanted[static_cast<std::size_t>(i)] && program_->at(i).kind == node_kind::operation)
-        for (auto in : program_->at(i).inputs) wanted[static_cast<std::size_t>(in.node)] = 1;
+      if (required[static_cast<std::size_t>(i)] && program_->at(i).kind == node_kind::operation)
+        for (auto in : program_->at(i).inputs) required[static_cast<std::size_t>(in.node)] = 1;
     for (std::int32_t i = 0; i <= v.node; ++i)
-      if (wanted[static_cast<std::size_t>(i)]) copy.copy(i);
+      if (required[static_cast<std::size_t>(i)]) copy.copy(i);
     p.output("value", copy.at(v));
     return executor(make_plan(p, {}, target_isa()), &states_).run({})[0];
   }
 
  private:
   // Name of the largest state that a value derives from: the weights, not factors that were folded into them.
-  static std::string weight_behind(const program& values, value_id v) {
+  static std::string weight_name(const program& values, value_id v) {
     std::vector<value_id> stack{v};
     std::string name;
     std::int64_t max = -1;
@@ -161,7 +161,7 @@ class product_finder {
     const program& p = *program_;
     needed_ = p.reachable();
     const auto count = p.nodes().size();
-    settled_.assign(count, 0);
+    parameter_only_.assign(count, 0);
     users_.assign(count, {});
     root_.assign(count, 0);
     std::set<std::int32_t> assigned;
@@ -169,18 +169,18 @@ class product_finder {
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = p.nodes()[i];
       if (!needed_[i]) continue;
-      if (n.kind == node_kind::constant) settled_[i] = 1;
-      else if (n.kind == node_kind::state) settled_[i] = !assigned.contains(static_cast<std::int32_t>(i));
+      if (n.kind == node_kind::constant) parameter_only_[i] = 1;
+      else if (n.kind == node_kind::state) parameter_only_[i] = !assigned.contains(static_cast<std::int32_t>(i));
       else if (n.kind == node_kind::operation) {
         bool all = n.op->pure && !n.op->may_fail && n.subprograms.empty() && !n.inputs.empty() &&
                    n.results[0].dims.is_static();
         for (std::size_t k = 0; k < n.inputs.size(); ++k) {
-          all = all && settled_[static_cast<std::size_t>(n.inputs[k].node)];
+          all = all && parameter_only_[static_cast<std::size_t>(n.inputs[k].node)];
           if (n.reads_data(k))
             users_[static_cast<std::size_t>(n.inputs[k].node)].push_back(static_cast<std::int32_t>(i));
           read_.insert(n.inputs[k]);
         }
-        settled_[i] = all;
+        parameter_only_[i] = all;
       }
     }
     for (const auto& o : p.outputs()) root_[static_cast<std::size_t>(o.value.node)] = 1, read_.insert(o.value);
@@ -188,7 +188,7 @@ class product_finder {
     std::map<std::string, int> named;
     for (std::size_t i = 0; i < count; ++i) {
       const node& n = p.nodes()[i];
-      if (!needed_[i] || settled_[i] || (!is_call_of<op::matmul>(n) && !is_call_of<op::conv2d>(n))) continue;
+      if (!needed_[i] || parameter_only_[i] || (!is_call_of<op::matmul>(n) && !is_call_of<op::conv2d>(n))) continue;
       product_site s = site_of(static_cast<std::int32_t>(i));
       if (const int again = named[s.name]++) s.name += "#" + std::to_string(again + 1);
       sites_.push_back(std::move(s));
@@ -258,9 +258,9 @@ class product_finder {
     const tensor_type& w = p.type(s.weight);
     const bool conv = is_call_of<op::conv2d>(n);
     text why;
-    if (w.element != dtype::float32) why << "it is of " << w.element << "; products of float32 are quantized";
-    else if (settled_at(s.x)) why << "its first operand is made of parameters";
-    else if (!settled_at(s.weight)) why << "its second operand is not made of parameters alone";
+    if (w.element != dtype::float32) why << "it is " << w.element << "; only float32 products are quantized";
+    else if (is_parameter_only(s.x)) why << "its first operand is computed from parameters alone";
+    else if (!is_parameter_only(s.weight)) why << "its second operand is not computed from parameters alone";
     else if (!w.dims.is_static() || w.dims.size() == 0) why << "the extents of its weights are not known";
     else if (!conv && (w.dims.rank != 2 || p.type(s.x).dims.rank < 2)) why << "it is a batch of products";
     else if (!conv && static_cast<const matmul_attributes*>(n.attributes.get())->transpose_a)
@@ -272,7 +272,7 @@ class product_finder {
       const node& c = p.at(next);
       if (c.results[0] != n.results[0]) break;
       const value_id other = c.inputs.size() == 2 ? c.inputs[c.inputs[0] == s.result ? 1 : 0] : value_id{};
-      if (c.op->adds && !s.bias && settled_at(other) && is_bias(other, n, s.channels)) s.bias = other;
+      if (c.op->adds && !s.bias && is_parameter_only(other) && is_bias(other, n, s.channels)) s.bias = other;
       else if (const auto limits = p.bounds_of(c); limits && c.inputs[0] == s.result)
         s.low = limits->low, s.high = limits->high;
       else break;
@@ -300,7 +300,7 @@ class product_finder {
   std::map<std::string, std::string> folded_;  // from the name of a folded state to that of its weights
   std::vector<product_site> sites_;
   std::vector<mean_site> means_;
-  std::vector<char> needed_, settled_, root_;
+  std::vector<char> needed_, parameter_only_, root_;
   std::vector<std::vector<std::int32_t>> users_;
   std::set<value_id> read_;  // values read by an operation, or output
 };

@@ -117,7 +117,7 @@ constexpr int max_bins = 65536;
 }  // namespace
 
 const program& detail::program_of(const program* p) {
-  if (!p) raise(error_kind::state, "quantize: a net without a program, as one that was moved, has nothing to quantize");
+  if (!p) raise(error_kind::state, "quantize: the net has no program; it may have been moved from");
   return *p;
 }
 
@@ -146,7 +146,7 @@ quantization_profile profile(const program& p, const parameter_store& states,
       const double low = number(2 * i), high = number(2 * i + 1);
       if (!std::isfinite(low) || !std::isfinite(high))
         detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high
-                                           << "] on sample " << k << "; values are to be finite");
+                                           << "] on sample " << k << "; expected finite values");
       result.values[i].low = std::min(result.values[i].low, low);
       result.values[i].high = std::max(result.values[i].high, high);
     }
@@ -170,8 +170,8 @@ std::string quantization_profile::to_json() const {
     const auto& v = values[i];
     t << (i ? ",\n  " : "\n  ") << "{\"name\": ";
     detail::quoted(t, v.name, "profile") << ", \"low\": ";
-    detail::spelled(t, v.low) << ", \"high\": ";
-    detail::spelled(t, v.high);
+    detail::append_number(t, v.low) << ", \"high\": ";
+    detail::append_number(t, v.high);
     for (std::size_t k = 0; k < v.counts.size(); ++k) t << (k ? ", " : ", \"counts\": [") << v.counts[k];
     t << (v.counts.empty() ? "}" : "]}");
   }
@@ -179,8 +179,8 @@ std::string quantization_profile::to_json() const {
   return t.string();
 }
 
-quantization_profile read_profile(std::string_view words, std::string_view file) {
-  const detail::json_document document(words);
+quantization_profile read_profile(std::string_view document_text, std::string_view file) {
+  const detail::json_document document(document_text);
   auto fail = [&](auto&&... parts) {
     text t;
     ((t << parts), ...);
@@ -190,13 +190,13 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
   auto member = [&](const json_value& of, std::string_view name, auto... kinds) {
     const json_value v = of[name];
     if (!v) fail("`", name, "` is missing");
-    if (!(v.is(kinds) || ...)) fail("`", name, "` is to be ", (name_of(kinds), ...), ", and is ", name_of(v.kind()));
+    if (!(v.is(kinds) || ...)) fail("`", name, "` must be ", (name_of(kinds), ...), "; got ", name_of(v.kind()));
     return v;
   };
   const json_value top = document.root();
-  if (!top.is(json_kind::object)) fail("the document is to be an object, and is ", name_of(top.kind()));
+  if (!top.is(json_kind::object)) fail("the document must be an object; got ", name_of(top.kind()));
   if (const auto format = member(top, "format", json_kind::string).string(); format != profile_format)
-    fail("`format` is `", printable(format), "`, and `", profile_format, "` is expected");
+    fail("`format` is `", printable(format), "`; expected `", profile_format, "`");
   if (const auto version = member(top, "version", json_kind::integer).integer(); version != profile_version) {
     text t;
     detail::raise(error_kind::unsupported, t << file << ": version " << version << " of `" << profile_format
@@ -204,34 +204,34 @@ quantization_profile read_profile(std::string_view words, std::string_view file)
   }
   quantization_profile p;
   if (const auto id = member(top, "program", json_kind::string).string(); !read_id(id, p.of))
-    fail("`program` is `", printable(id), "`, and 32 hexadecimal digits are expected");
+    fail("`program` is `", printable(id), "`; expected 32 hexadecimal digits");
   p.samples = member(top, "samples", json_kind::integer).integer();
-  if (p.samples < 1) fail("`samples` is ", p.samples, ", and a profile is taken from 1 or more");
+  if (p.samples < 1) fail("`samples` is ", p.samples, "; expected 1 or more");
   std::set<std::string, std::less<>> names;
   member(top, "values", json_kind::array).each([&](const json_value& v) {
-    if (!v.is(json_kind::object)) fail("`values` holds ", name_of(v.kind()), ", and objects are expected");
+    if (!v.is(json_kind::object)) fail("`values` holds ", name_of(v.kind()), "; expected objects");
     value_range r;
     r.name = member(v, "name", json_kind::string).string();
     r.low = member(v, "low", json_kind::integer, json_kind::real).real();
     r.high = member(v, "high", json_kind::integer, json_kind::real).real();
     if (!std::isfinite(r.low) || !std::isfinite(r.high) || r.low > r.high)
       fail("the range of `", printable(r.name), "` is [", r.low, ", ", r.high,
-           "], whose ends are to be finite, the smaller one first");
+           "]; expected finite ends, the smaller first");
     if (v["counts"])
       member(v, "counts", json_kind::array).each([&](const json_value& count) {
         if (!count.is(json_kind::integer) || count.integer() < 0 || r.counts.size() == max_bins)
-          fail("`counts` of `", printable(r.name), "` are to be at most ", max_bins, " numbers from 0 on");
+          fail("`counts` of `", printable(r.name), "`: expected at most ", max_bins, " numbers of 0 or more");
         r.counts.push_back(count.integer());
       });
-    if (!names.insert(r.name).second) fail("two ranges are of `", printable(r.name), "`");
+    if (!names.insert(r.name).second) fail("two ranges are named `", printable(r.name), "`");
     p.values.push_back(std::move(r));
   });
   return p;
 }
 
 void save_profile(const std::string& path, const quantization_profile& p) {
-  const auto words = p.to_json();
-  write_file_atomically(path, [&](writer& out) { out.write(words); });
+  const auto document_text = p.to_json();
+  write_file_atomically(path, [&](writer& out) { out.write(document_text); });
 }
 quantization_profile load_profile(const std::string& path) {
   const detail::mapped_file file(path);

@@ -54,7 +54,7 @@ export quantization_profile load_profile(const std::string& path);
 
 /// Errors: unsupported_error for a program with operations on the host: only programs of a single plan can be
 /// quantized.
-void refuse_host(const program& p, std::string_view who);
+void refuse_host(const program& p, std::string_view caller);
 
 struct profile_options {
   int bins = 0;  ///< of a histogram per value, up to 65536, taken in a second run of all samples; 0: none

@@ -71,7 +71,7 @@ class quantizing {
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
       const node& n = p.at(i);
       if (!found_.needed()[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || inside_.contains(i) ||
-          found_.settled_at({i, 0}))
+          found_.is_parameter_only({i, 0}))
         continue;
       if (auto s = site_at_.find(i); s != site_at_.end()) product(*s->second);
       else if (auto m = mean_at_.find(i); m != mean_at_.end()) mean(*m->second);
@@ -116,7 +116,7 @@ class quantizing {
     for (const auto& s : found_.sites()) {
       quantization_report::product r{s.name, std::string(found_.of().at(s.node).op->name), s.why.empty(), s.why};
       for (const auto& name : options_.keep_float)
-        if (r.quantized && keeps(name, s.name)) r.quantized = false, r.why = "it is kept";
+        if (r.quantized && keeps(name, s.name)) r.quantized = false, r.why = "it is in `keep_float`";
       if (r.quantized) {
         site_at_[s.result.node] = &s;
         inside_.insert(s.inside.begin(), s.inside.end());
@@ -152,7 +152,7 @@ class quantizing {
       copy_.copy(v.node);
       return copy_.at(v);
     }
-    if (found_.settled_at(v)) {  // parameter-only, and read by a float operation
+    if (found_.is_parameter_only(v)) {  // parameter-only, and read by a float operation
       in_float(v.node, found_.of().at(v));
       return copy_.at(v);
     }
@@ -178,8 +178,8 @@ class quantizing {
   quantization scalars(const quantization_numbers& n) { return {constant(n.scale), constant(n.zero_point)}; }
 
   template <class T> value state(std::string name, const shape& dims, const std::vector<T>& elements) {
-    const std::string wanted = name;
-    for (int k = 2; found_.states().find(name) || states_.find(name); ++k) name = wanted + std::to_string(k);
+    const std::string preferred = name;
+    for (int k = 2; found_.states().find(name) || states_.find(name); ++k) name = preferred + std::to_string(k);
     any_tensor t(tensor_type{dtype_of<T>, dims});
     std::memcpy(t.mutable_data(), elements.data(), elements.size() * sizeof(T));
     states_.add(name, std::move(t), state_role::parameter, false);
@@ -397,7 +397,7 @@ std::vector<std::pair<std::string, double>> output_errors(const program& p, cons
 quantized_program quantize(const program& p, const parameter_store& states, const quantization_profile& ranges,
                            const quantization_options& o, view<const std::vector<any_tensor>> samples) {
   if (ranges.of != p.id())
-    detail::raise(error_kind::value, "quantize: the profile is of another program than this one; profile this net");
+    detail::raise(error_kind::value, "quantize: the profile is of another program; profile this net");
   if (ranges.samples < 1)
     detail::raise(error_kind::value, "quantize: the profile is empty: it was taken from no sample");
   text t;

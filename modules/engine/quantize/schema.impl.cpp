@@ -19,7 +19,7 @@ std::size_t place_of(std::string_view name, view<const std::string_view> all, st
   const auto at = std::find(all.begin(), all.end(), name);
   if (at == all.end()) {
     text t;
-    t << "`" << name << "` is no " << kind;
+    t << "`" << name << "` is not a " << kind;
     suggest_names(t, name, all);
     detail::raise(error_kind::value, t);
   }
@@ -38,7 +38,7 @@ std::string_view name_of(quantization_schema s) { return schemas[static_cast<std
 std::string_view name_of(calibration c) { return calibrations[static_cast<std::size_t>(c)]; }
 
 quantization_schema quantization_schema_of(std::string_view name) {
-  return static_cast<quantization_schema>(place_of(name, schemas, "schema of quantization"));
+  return static_cast<quantization_schema>(place_of(name, schemas, "quantization schema"));
 }
 calibration calibration_of(std::string_view name) {
   return static_cast<calibration>(place_of(name, calibrations, "calibration"));
@@ -48,7 +48,7 @@ quantization_numbers numbers_for(double low, double high, quantization_schema s)
   if (!std::isfinite(low) || !std::isfinite(high) || low > high) {
     text t;
     detail::raise(error_kind::value, t << "the range [" << low << ", " << high
-                                       << "] cannot be quantized: its ends are to be finite, the smaller one first");
+                                       << "] cannot be quantized; expected finite ends, the smaller first");
   }
   low = std::min(low, 0.0);
   high = std::max(high, 0.0);
@@ -66,13 +66,13 @@ quantization_numbers numbers_for(double low, double high, quantization_schema s)
   return {held(std::ldexp(1.0, fraction == 0.5 ? exponent - 1 : exponent)), 0};
 }
 
-void refuse_host(const program& p, std::string_view who) {
+void refuse_host(const program& p, std::string_view caller) {
   const std::string found = run_on_host_in(p);
   if (found.empty()) return;
   text t;
   detail::raise(error_kind::unsupported,
-                t << who << ": " << found
-                  << ": it runs on the host, between plans, and programs are quantized that are one plan");
+                t << caller << ": " << found
+                  << ": it runs on the host, between plans; only programs of one plan can be quantized");
 }
 
 }  // namespace lamina

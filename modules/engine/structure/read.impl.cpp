@@ -34,15 +34,15 @@ class program_reader {
  public:
   program_reader(view<const operation* const> own, std::string_view file) : own_(own), file_(file) {}
 
-  std::shared_ptr<const program> read(std::string_view words) {
-    const detail::json_document document(words);
+  std::shared_ptr<const program> read(std::string_view document_text) {
+    const detail::json_document document(document_text);
     if (!document.reason.empty()) fail(document.reason.view());
     return read(document.root());
   }
   std::shared_ptr<const program> read(const json_value& top) {
     need(top, json_kind::object, "a program");
     if (const auto format = member(top, "format", json_kind::string).string(); format != program_format)
-      fail("`format` is `", printable(format), "`, and `", program_format, "` is expected");
+      fail("`format` is `", printable(format), "`; expected `", program_format, "`");
     if (const auto version = member(top, "version", json_kind::integer).integer(); version != program_format_version)
       unsupported("version ", version, " of `", program_format, "`; this library reads version ",
                   program_format_version);
@@ -76,7 +76,7 @@ class program_reader {
 
   json_value need(const json_value& v, json_kind kind, std::string_view what) const {
     if (!v) fail(what, " is missing");
-    if (!v.is(kind)) fail(what, " is to be ", name_of(kind), ", and is ", name_of(v.kind()));
+    if (!v.is(kind)) fail(what, " must be ", name_of(kind), "; got ", name_of(v.kind()));
     return v;
   }
   json_value member(const json_value& of, std::string_view name, json_kind kind) const {
@@ -98,7 +98,7 @@ class program_reader {
   std::int64_t index(const json_value& v, std::int64_t end, std::string_view what) const {
     const auto i = need(v, json_kind::integer, what).integer();
     if (i < 0 || i >= end)
-      fail(what, " is ", i, ", and ", end == 0 ? text("there is none yet") : text("0..") << end - 1 << " is expected");
+      fail(what, " is ", i, "; ", end == 0 ? text("none exists yet") : text("expected 0..") << end - 1);
     return i;
   }
   dtype element(const json_value& v) const {
@@ -122,14 +122,14 @@ class program_reader {
   shape dims(const json_value& v, std::string_view what) {
     need(v, json_kind::array, what);
     if (v.size() > static_cast<std::size_t>(max_rank))
-      fail(what, " has ", v.size(), " dimensions, and ", max_rank, " are the most");
+      fail(what, " has ", v.size(), " dimensions; at most ", max_rank, " are allowed");
     shape s;
     v.each([&](const json_value& d) {
       if (d.is(json_kind::null)) s.push_back(dyn);
       else if (d.is(json_kind::string)) s.push_back(dim_name(d.string()));
       else {
         const auto n = need(d, json_kind::integer, what).integer();
-        if (n < 0 || n > largest_extent) fail(what, " has the extent ", n, ", and 0..2^40 is expected");
+        if (n < 0 || n > largest_extent) fail(what, " has the extent ", n, "; expected 0..2^40");
         s.push_back(n);
       }
     });
@@ -177,9 +177,9 @@ class program_reader {
 
   any_tensor constant(const json_value& n) {
     const tensor_type t = type(n["type"], "`type`");
-    if (!t.is_tensor()) fail("a constant is ", t, ", and constants are tensors");
-    if (!t.dims.is_static()) fail("a constant is ", t, ", whose extents are to be numbers");
-    if (t.element == dtype::string) unsupported("a constant is ", t, ", and strings are not read");
+    if (!t.is_tensor()) fail("a constant is ", t, "; expected a tensor");
+    if (!t.dims.is_static()) fail("a constant is ", t, "; expected known extents");
+    if (t.element == dtype::string) unsupported("a constant is ", t, "; strings are not supported");
     const json_value data = n["data"];
     if (data && data.is(json_kind::string)) return from_digits(t, data.string());
     need(data, json_kind::array, "`data`");
@@ -192,9 +192,9 @@ class program_reader {
         T x{};
         if constexpr (std::is_integral_v<T>) {
           const auto i = need(v, json_kind::integer, "a number of `data`").integer();
-          if (!detail::to_element(i, x)) fail("`data` holds ", i, ", which is no ", t.element);
+          if (!detail::to_element(i, x)) fail("`data` holds ", i, ", which does not fit ", t.element);
         } else if (const double r = real(v, "a number of `data`"); !detail::to_element(r, x))
-          fail("`data` holds ", r, ", which is no ", t.element);
+          fail("`data` holds ", r, ", which does not fit ", t.element);
         std::memcpy(out, &x, sizeof x);
         out += sizeof x;
       });
@@ -217,12 +217,12 @@ class program_reader {
     auto digit = [&](char c) -> unsigned {
       if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
       if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-      fail("`data` holds `", printable({&c, 1}), "`, which is no hexadecimal digit");
+      fail("`data` holds `", printable({&c, 1}), "`, not a hexadecimal digit");
     };
     for (std::size_t i = 0; i < bytes; ++i) {
       const unsigned byte = digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]);
       if (t.element == dtype::boolean && byte > 1) fail("`data` holds a bool that is neither 0 nor 1");
-      if (!fits_in_byte(t.element, byte)) fail("`data` holds a byte that is no ", t.element);
+      if (!fits_in_byte(t.element, byte)) fail("`data` holds a byte that does not fit ", t.element);
       made.mutable_data()[i] = static_cast<std::byte>(byte);
     }
     return made;
@@ -261,12 +261,12 @@ class program_reader {
       case attribute_value::form::axes:
         need(v, json_kind::array, what);
         if (v.size() > static_cast<std::size_t>(max_rank))
-          fail(what, " has ", v.size(), " axes, and ", max_rank, " are the most");
+          fail(what, " has ", v.size(), " axes; at most ", max_rank, " are allowed");
         a.list = axes();
         v.each([&](const json_value& i) {
           const auto axis = need(i, json_kind::integer, what).integer();
           if (axis < -max_rank || axis >= max_rank)
-            fail(what, " names the axis ", axis, ", and ", -max_rank, "..", max_rank - 1, " is expected");
+            fail(what, " names the axis ", axis, "; expected ", -max_rank, "..", max_rank - 1);
           a.list.values[a.list.count++] = static_cast<std::int32_t>(axis);
         });
         break;
@@ -288,7 +288,7 @@ class program_reader {
   }
   value_id reference(const json_value& v, std::string_view what) const {
     need(v, json_kind::array, what);
-    if (v.size() != 2) fail(what, " is to be [node, result]");
+    if (v.size() != 2) fail(what, " must be [node, result]");
     value_id id;
     bool first = true;
     v.each([&](const json_value& i) {
@@ -320,11 +320,12 @@ class program_reader {
     const auto& found = made_->at(id).results;
     std::size_t i = 0;
     member(n, "results", json_kind::array).each([&](const json_value& v) {
-      const tensor_type said = type(v, "a result");
-      if (i < found.size() && said != found[i]) fail("result ", i, " is said to be ", said, ", and is ", found[i]);
+      const tensor_type recorded = type(v, "a result");
+      if (i < found.size() && recorded != found[i])
+        fail("result ", i, " is declared as ", recorded, " but is ", found[i]);
       ++i;
     });
-    if (i != found.size()) fail(i, " results are named, and there are ", found.size());
+    if (i != found.size()) fail(i, " results are declared; expected ", found.size());
     for (const auto& t : found) check_size(t);
     return id;
   }
@@ -387,7 +388,7 @@ class program_reader {
       });
     });
     const auto sites = member(p, "sites", json_kind::integer).integer();
-    if (sites < 0) fail("`sites` is ", sites, ", and 0 or more is expected");
+    if (sites < 0) fail("`sites` is ", sites, "; expected 0 or more");
     made_->sites(sites);
     made_->common_subexpressions = true;
     weights_.push_back(unfolded_ + static_cast<double>(values_.size()));

@@ -24,10 +24,10 @@ std::int64_t below(std::uint32_t word, std::int64_t n) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(n) >> 32);
 }
 
-void check_range(std::string_view who, std::string_view option, double value, double least, double max) {
+void check_range(std::string_view caller, std::string_view option, double value, double least, double max) {
   if (value >= least && value <= max) return;
   text t;
-  t << "augment::" << who << ": " << option << " is " << value << "; expected ";
+  t << "augment::" << caller << ": " << option << " is " << value << "; expected ";
   if (max > 1e9) t << "at least " << least;
   else t << least << " to " << max;
   detail::raise(error_kind::value, t);
@@ -68,16 +68,16 @@ template <class T> picture_tensor<T> part(const picture_tensor<T>& x, std::int64
   });
 }
 // Number of crop positions along each axis.
-std::pair<std::int64_t, std::int64_t> places(std::string_view who, const shape& s, const crop_options& o) {
+std::pair<std::int64_t, std::int64_t> places(std::string_view caller, const shape& s, const crop_options& o) {
   constexpr double max = 1e18;
-  check_range(who, "height", static_cast<double>(o.height), 1, max);
-  check_range(who, "width", static_cast<double>(o.width), 1, max);
-  check_range(who, "padding", static_cast<double>(o.padding), 0, 1e9);
+  check_range(caller, "height", static_cast<double>(o.height), 1, max);
+  check_range(caller, "width", static_cast<double>(o.width), 1, max);
+  check_range(caller, "padding", static_cast<double>(o.padding), 0, 1e9);
   const std::int64_t rows = s.at(1) + 2 * o.padding - o.height + 1, columns = s.at(2) + 2 * o.padding - o.width + 1;
   if (rows < 1 || columns < 1) {
     text t;
-    t << "augment::" << who << ": a part of " << o.height << "x" << o.width << " of a picture " << s
-      << " with a padding of " << o.padding << "; expected a part that is not larger";
+    t << "augment::" << caller << ": crop " << o.height << "x" << o.width << " of image " << s << " with padding "
+      << o.padding << "; expected a crop within the padded image";
     detail::raise(error_kind::shape, t);
   }
   return {rows, columns};
@@ -99,11 +99,11 @@ template <class T> float between(const T* plane, const pixels_of& p, double y, d
   return static_cast<float>(sum);
 }
 
-void check_batch(std::string_view who, const mixed_batch& b) {
+void check_batch(std::string_view caller, const mixed_batch& b) {
   if (b.images.extent(0) == b.targets.extent(0)) return;
   text t;
-  t << "augment::" << who << ": images " << b.images.shape() << " and targets " << b.targets.shape()
-    << "; expected as many rows";
+  t << "augment::" << caller << ": images " << b.images.shape() << " and targets " << b.targets.shape()
+    << "; expected equal numbers of rows";
   detail::raise(error_kind::shape, t);
 }
 std::vector<std::int64_t> partners(const mixed_batch& b, const position& at, stream s) {
@@ -162,9 +162,9 @@ template <class T> picture_tensor<T> rotate(const picture_tensor<T>& x, double d
   check_range("rotate", "degrees", degrees, -1e6, 1e6);
   const pixels_of p(x.shape());
   // Multiples of 90 degrees are exact.
-  const double turns = std::fmod(degrees, 360.0) / 90;
-  const bool quarter = turns == std::nearbyint(turns);
-  const double angle = turns * 1.57079632679489661923;
+  const double quarters = std::fmod(degrees, 360.0) / 90;
+  const bool quarter = quarters == std::nearbyint(quarters);
+  const double angle = quarters * 1.57079632679489661923;
   const double s = quarter ? std::nearbyint(std::sin(angle)) : std::sin(angle);
   const double c = quarter ? std::nearbyint(std::cos(angle)) : std::cos(angle);
   const double middle_y = static_cast<double>(p.height - 1) / 2, middle_x = static_cast<double>(p.width - 1) / 2;
@@ -186,7 +186,7 @@ template <class T> picture_tensor<T> resize(const picture_tensor<T>& x, std::int
   const pixels_of p(x.shape());
   if (p.height < 1 || p.width < 1) {
     text t;
-    t << "augment::resize: the picture is " << x.shape() << "; expected pixels";
+    t << "augment::resize: the picture is " << x.shape() << "; expected at least one pixel";
     detail::raise(error_kind::shape, t);
   }
   const auto source = [](std::int64_t i, std::int64_t n, std::int64_t made) {
@@ -261,7 +261,7 @@ picture_tensor<float> normalize(const picture_tensor<float>& x, view<const float
   if (mean.size() != channels || deviation.size() != channels) {
     text t;
     t << "augment::normalize: " << mean.size() << " means and " << deviation.size() << " deviations for a picture "
-      << x.shape() << "; expected one of each for a channel";
+      << x.shape() << "; expected one of each per channel";
     detail::raise(error_kind::shape, t);
   }
   for (float d : deviation)

@@ -78,7 +78,7 @@ const sample_batch::block& sample_batch::at(std::size_t field) const {
 const void* sample_batch::data(std::size_t field) const {
   const block& b = at(field);
   if (b.type.element == dtype::string)
-    detail::raise(error_kind::type, "sample_batch: a field of strings is no tensor; `strings(field)` gives them");
+    detail::raise(error_kind::type, "sample_batch: a field of strings is not a tensor; use `strings(field)`");
   return (b.ragged ? b.padded : b.memory).data();
 }
 
@@ -91,11 +91,11 @@ any_tensor sample_batch::tensor(std::size_t field) const {
 void sample_batch::set(std::size_t field, const any_tensor& x) {
   static_cast<void>(at(field));
   text t;
-  if (x.element() == dtype::string) detail::raise(error_kind::type, "sample_batch: a field is set to numbers alone");
+  if (x.element() == dtype::string) detail::raise(error_kind::type, "sample_batch: a field can only be set to numbers");
   if (x.shape().rank == 0 || x.shape().at(0) != size())
     detail::raise(error_kind::shape, t << "sample_batch: field " << field << " of " << size()
                                        << (size() == 1 ? " sample" : " samples") << " is set to " << x.type()
-                                       << "; expected one row for each");
+                                       << "; expected one row per sample");
   block& b = blocks_[field];
   b.type = x.type();
   b.ragged = false;
@@ -158,7 +158,7 @@ void sample_batch::finish(const sample_source& source, std::size_t field, bool p
     text t;
     t << "batches: field " << field << " is " << b.shapes[0];
     detail::put_sample(t << " in ", indices_[0], location(0)) << " and " << b.shapes[k];
-    detail::put_sample(t << " in ", indices_[k], location(k)) << "; {.pad = true} fills up the shorter ones";
+    detail::put_sample(t << " in ", indices_[k], location(k)) << "; {.pad = true} pads the shorter ones";
     detail::raise(error_kind::shape, t);
   }
   reserve(b.padded, b.type.bytes(), 0);

@@ -23,8 +23,8 @@ void batch_change::operator()(sample_batch& batch, const augment::position& at, 
     const shape one = is.dims.rank > 0 ? without_first(is.dims) : is.dims;
     if (is.element == types[k].element && is.dims.rank == types[k].dims.rank + 1 && fits(types[k].dims, one)) continue;
     text t;
-    t << "fit: `change_batches` made field " << k << " of a batch " << is << "; expected samples of " << types[k];
-    detail::raise(error_kind::type, t << ", as its member `types` says");
+    t << "fit: after `change_batches`, field " << k << " of a batch is " << is << "; expected samples of " << types[k];
+    detail::raise(error_kind::type, t << ", as its `types` says");
   }
 }
 
@@ -34,13 +34,13 @@ namespace {
 
 using pictures = tensor<float, extents<dyn, dyn, dyn, dyn>>;
 
-std::vector<tensor_type> mixed_types(std::string_view who, std::vector<tensor_type> fields, std::size_t input,
+std::vector<tensor_type> mixed_types(std::string_view caller, std::vector<tensor_type> fields, std::size_t input,
                                      std::size_t target, std::int64_t classes, int rank) {
   text t;
-  t << "augment::" << who << ": ";
+  t << "augment::" << caller << ": ";
   if (input >= fields.size() || target >= fields.size() || input == target)
     detail::raise(error_kind::value, t << "`input` is field " << input << " and `target` field " << target << " of "
-                                       << fields.size() << "; expected two fields");
+                                       << fields.size() << "; expected two different fields");
   if (classes < 0) detail::raise(error_kind::value, t << "`classes` is " << classes << "; expected 0 or more");
   const tensor_type& x = fields[input];
   tensor_type& y = fields[target];
@@ -53,7 +53,7 @@ std::vector<tensor_type> mixed_types(std::string_view who, std::vector<tensor_ty
       classes > 0 ? is_integer(y.element) && y.dims.rank == 0 : y.element == dtype::float32 && y.dims.rank == 1;
   if (!fits) {
     t << "field " << target << " is " << y << "; expected ";
-    if (classes > 0) t << "a class, a whole number";
+    if (classes > 0) t << "an integer class";
     else t << "a row of float32, or `.classes = n` for classes";
     detail::raise(error_kind::type, t);
   }
@@ -62,7 +62,8 @@ std::vector<tensor_type> mixed_types(std::string_view who, std::vector<tensor_ty
 }
 
 // One-hot rows of classes.
-matrix<float> rows_of_classes(std::string_view who, const sample_batch& b, std::size_t target, std::int64_t classes) {
+matrix<float> rows_of_classes(std::string_view caller, const sample_batch& b, std::size_t target,
+                              std::int64_t classes) {
   auto rows = matrix<float>(b.size(), classes);
   auto to = rows.writable();
   with_type(b.type(target).element, [&]<class T>() {
@@ -72,7 +73,7 @@ matrix<float> rows_of_classes(std::string_view who, const sample_batch& b, std::
         const auto c = static_cast<std::int64_t>(from[i]);
         if (c < 0 || c >= classes) {
           text t;
-          detail::raise(error_kind::value, t << "augment::" << who << ": class " << c << " of sample "
+          detail::raise(error_kind::value, t << "augment::" << caller << ": class " << c << " of sample "
                                              << b.indices()[static_cast<std::size_t>(i)] << " is outside 0.."
                                              << classes - 1);
         }
@@ -84,13 +85,13 @@ matrix<float> rows_of_classes(std::string_view who, const sample_batch& b, std::
 }
 
 // Mixes the samples of a batch with `mix`, which maps images of any extents.
-template <class Mix> void mix_batch(std::string_view who, sample_batch& b, std::size_t input, std::size_t target,
+template <class Mix> void mix_batch(std::string_view caller, sample_batch& b, std::size_t input, std::size_t target,
                                     std::int64_t classes, Mix mix) {
   const tensor_type type = b.type(input);
   shape s = type.dims;
   if (s.rank != 4) s = {s[0], dim(1), dim(1), dim(type.dims.size(1, type.dims.rank))};
   mixed_batch all{pictures(any_tensor(b.tensor(input).memory(), {dtype::float32, s})),
-                  classes > 0 ? rows_of_classes(who, b, target, classes) : matrix<float>(b.tensor(target))};
+                  classes > 0 ? rows_of_classes(caller, b, target, classes) : matrix<float>(b.tensor(target))};
   all = mix(all);
   b.set(input, any_tensor(any_tensor(all.images).memory(), type));
   b.set(target, any_tensor(all.targets));

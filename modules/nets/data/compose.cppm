@@ -32,7 +32,7 @@ class selection {
   std::shared_ptr<const std::vector<std::int64_t>> list_;
 };
 /// Errors: value_error for a negative count.
-selection first_of(std::int64_t count, std::int64_t size, std::string_view who);
+selection first_of(std::int64_t count, std::int64_t size, std::string_view caller);
 selection without_first_of(std::int64_t count, std::int64_t size);
 /// Errors: value_error for an index outside 0..size - 1.
 selection checked_list(std::vector<std::int64_t> indices, std::int64_t size);

@@ -19,16 +19,16 @@ void selection::outside(std::int64_t i, std::int64_t count) {
 }
 
 namespace {
-void check_count(std::int64_t count, std::string_view who) {
+void check_count(std::int64_t count, std::string_view caller) {
   if (count >= 0) return;
   text t;
-  t << "dataset::" << who << ": the count is " << count << "; expected at least 0";
+  t << "dataset::" << caller << ": the count is " << count << "; expected at least 0";
   raise(error_kind::value, t);
 }
 }  // namespace
 
-selection first_of(std::int64_t count, std::int64_t size, std::string_view who) {
-  check_count(count, who);
+selection first_of(std::int64_t count, std::int64_t size, std::string_view caller) {
+  check_count(count, caller);
   return {0, std::min(count, size)};
 }
 selection without_first_of(std::int64_t count, std::int64_t size) {
@@ -63,8 +63,8 @@ namespace {
 void check_folds(std::int64_t size, std::int64_t k) {
   text t;
   if (k < 2 || k > size)
-    raise(error_kind::value, t << "dataset::folds: k is " << k << " and there are " << size
-                               << " samples; expected 2 or more folds, and no more than samples");
+    raise(error_kind::value,
+          t << "dataset::folds: k is " << k << " with " << size << " samples; expected 2 to the number of samples");
 }
 }  // namespace
 
@@ -87,7 +87,7 @@ std::vector<std::pair<selection, selection>> fold_parts(std::int64_t size, std::
   if (static_cast<std::int64_t>(classes.size()) != size) {
     text t;
     raise(error_kind::value, t << "dataset::folds: there are " << static_cast<std::int64_t>(classes.size())
-                               << " classes and " << size << " samples; expected one for each");
+                               << " classes and " << size << " samples; expected one class per sample");
   }
   // Samples are sorted by class and dealt out one by one, so neither class counts nor fold sizes differ by more than
   // one.
@@ -112,7 +112,7 @@ void check_sizes(std::int64_t a, std::int64_t b) {
   if (a == b) return;
   text t;
   t << "dataset::zip: the data sets have " << a << " and " << b
-    << " samples; expected as many, as dataset::take(n) gives";
+    << " samples; expected equal sizes; dataset::take(n) shortens one";
   raise(error_kind::value, t);
 }
 

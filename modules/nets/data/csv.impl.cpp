@@ -40,11 +40,11 @@ std::string at_line(const std::string& file, std::int64_t line, std::string_view
 
 /// Number of skipped rows, and the reasons for the first ones.
 struct rows_left_out {
-  static constexpr std::int64_t told = 100;
+  static constexpr std::int64_t max_reasons = 100;
   std::int64_t count = 0;
   std::vector<std::string> why;
   void add(const std::string& what) {
-    if (count++ < told) why.push_back(what);
+    if (count++ < max_reasons) why.push_back(what);
   }
 };
 
@@ -120,7 +120,7 @@ class csv_scanner {
     const std::size_t first = ++at_;
     bool doubled = false;
     for (;; ++at_) {
-      if (at_ >= text_.size()) line_failure(file_, line, "the quote that begins a field does not end");
+      if (at_ >= text_.size()) line_failure(file_, line, "the quote that begins a field is not closed");
       if (text_[at_] == '\n') ++line_;
       if (text_[at_] != '"') continue;
       if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
@@ -132,7 +132,7 @@ class csv_scanner {
     ++at_;
     while (at_ < text_.size() && is_space(text_[at_]) && text_[at_] != separator_) ++at_;
     if (at_ < text_.size() && text_[at_] != separator_ && !ends_line())
-      line_failure(file_, line_, "a separator or the end of the line is expected behind a field in quotes");
+      line_failure(file_, line_, "expected a separator or the end of the line after a quoted field");
     if (doubled) {
       std::string& plain = c.unescaped.emplace_back();
       for (std::size_t i = 0; i < inside.size(); ++i) {
@@ -213,7 +213,7 @@ class table_builder {
     if (left_out_.count == 0) detail::file_failure(file_, why);
     text t;
     t << "none of its rows can be used: " << left_out_.count << (left_out_.count == 1 ? " is" : " are")
-      << " left out, the first of them for " << left_out_.why[0];
+      << " skipped, the first: " << left_out_.why[0];
     detail::file_failure(file_, t.view());
   }
   [[noreturn]] void cell_failure(std::size_t row, std::size_t c, std::string_view what) const {
@@ -226,7 +226,7 @@ class table_builder {
   }
   void name_columns() {
     first_ = options_.header ? 1 : 0;
-    if (cells_.rows() <= first_) none_left(options_.header ? "it has no row behind its header" : "it has no row");
+    if (cells_.rows() <= first_) none_left(options_.header ? "it has no row after its header" : "it has no row");
     columns_.resize(cells_.columns);
     std::set<std::string> seen;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -234,7 +234,7 @@ class table_builder {
       columns_[c].kind = column_kind::inferred;
       columns_[c].name = options_.header ? std::string(cells_.at(0, c).text) : std::to_string(c);
       if (seen.insert(columns_[c].name).second) continue;
-      cell_failure(0, c, "a column of this name comes twice in the header");
+      cell_failure(0, c, "the header has two columns of this name");
     }
   }
   column& named(const std::string& name, std::string_view option) {
@@ -244,7 +244,7 @@ class table_builder {
       known.push_back(c.name);
     }
     text t;
-    t << file_ << ": " << option << " names a column `" << printable(name) << "`, which there is not";
+    t << file_ << ": " << option << " names a column `" << printable(name) << "`, which does not exist";
     suggest_names(t, name, known);
     detail::raise(error_kind::value, t);
   }
@@ -275,8 +275,7 @@ class table_builder {
         detail::file_failure(file_, t.view());
       }
       if (c.target && found_targets + 1 != targets)
-        detail::file_failure(file_,
-                             "of the targets that the table of `like` has there are some alone; expected all or none");
+        detail::file_failure(file_, "only some of the targets of the table of `like` are there; expected all or none");
       found_targets += c.target;
       column& made = chosen.emplace_back();
       made.name = c.name;
@@ -314,7 +313,7 @@ class table_builder {
     for (std::size_t r = first_; r < cells_.rows(); ++r) {
       if (const auto c = first_lacking(r); c < columns_.size()) {
         if (missing_ != missing_rule::skip && !skips)
-          cell_failure(r, c, "the value is missing; {.missing = missing_rule::skip} leaves such rows out");
+          cell_failure(r, c, "the value is missing; {.missing = missing_rule::skip} skips such rows");
         left_out_.add(in_cell(r, c, "the value is missing"));
         continue;
       }
@@ -344,12 +343,12 @@ class table_builder {
     const cell& x = at(row, c);
     const auto n = number_of(x);
     text t;
-    t << "`" << printable(x.text, 40) << "` is no ";
+    t << "`" << printable(x.text, 40) << "` is not a ";
     if (!n) {
       t << "number";
       if (columns_[c].mostly_numbers)
-        t << ", and most of the column are; {.kinds = {{\"" << printable(columns_[c].name)
-          << "\", column_kind::category}}} has all of them be words";
+        t << ", but most of the column are; {.kinds = {{\"" << printable(columns_[c].name)
+          << "\", column_kind::category}}} reads all of them as words";
       cell_failure(row, c, t.view());
     }
     if (columns_[c].is_number() && !(std::abs(*n) <= static_cast<double>(std::numeric_limits<float>::max())))
@@ -378,7 +377,7 @@ class table_builder {
     const double n = number_at(row, c);
     text t;
     if (!detail::to_element(n, whole) || std::abs(n) > 0x1p53) {
-      t << "`" << printable(at(row, c).text, 40) << "` is no whole number";
+      t << "`" << printable(at(row, c).text, 40) << "` is not a whole number";
       cell_failure(row, c, t.view());
     }
     if (columns_[c].target && classes_ > 0 && (whole < 0 || whole >= classes_)) {
@@ -392,9 +391,9 @@ class table_builder {
     const std::string_view word = at(row, c).text;
     if (const auto found = of.number_of_word.find(word); found != of.number_of_word.end()) return found->second;
     text t;
-    t << "`" << printable(word, 40) << "` is none of its words";
+    t << "`" << printable(word, 40) << "` is not one of its words";
     // Only for messages that are kept: a suggestion compares all words.
-    if (left_out_.count < rows_left_out::told) {
+    if (left_out_.count < rows_left_out::max_reasons) {
       const std::vector<std::string_view> known(of.words.begin(), of.words.end());
       suggest_names(t, word, known);
     }
@@ -415,20 +414,20 @@ class table_builder {
     std::vector<std::vector<std::string>> names;
     const auto rows = static_cast<std::int64_t>(kept_.size());
     for (int group = 0; group < 4; ++group) {
-      std::vector<std::size_t> mine;
+      std::vector<std::size_t> selected;
       names.emplace_back();
       for (std::size_t c = 0; c < columns_.size(); ++c)
         if (columns_[c].kind != column_kind::ignored && columns_[c].group() == group) {
-          mine.push_back(c);
+          selected.push_back(c);
           names.back().push_back(columns_[c].name);
         }
-      if (mine.empty()) {
+      if (selected.empty()) {
         names.pop_back();
         continue;
       }
       shape s{dim(rows)};
-      if (group != 3 || mine.size() > 1) s.push_back(dim(mine.size()));
-      fields.push_back(group % 2 == 0 ? numbers(mine, s) : integers(mine, s));
+      if (group != 3 || selected.size() > 1) s.push_back(dim(selected.size()));
+      fields.push_back(group % 2 == 0 ? numbers(selected, s) : integers(selected, s));
     }
     if (fields.empty()) detail::raise(error_kind::value, file_ + ": all of its columns are ignored");
     csv_schema schema{{}, {}, classes_, missing_, missing_number_};
@@ -441,18 +440,19 @@ class table_builder {
     return {tensor_rows(std::move(fields)), std::move(names), std::move(schema), left_out_.count,
             std::move(left_out_.why),       std::move(from)};
   }
-  any_tensor numbers(view<const std::size_t> mine, const shape& s) const {
+  any_tensor numbers(view<const std::size_t> selected, const shape& s) const {
     auto all = matrix<float>::uninitialized(s);
     float* to = all.writable().data();
     for (std::size_t r : kept_)
-      for (std::size_t c : mine) *to++ = value_at(r, c);
+      for (std::size_t c : selected) *to++ = value_at(r, c);
     return all;
   }
-  any_tensor integers(view<const std::size_t> mine, const shape& s) {
+  any_tensor integers(view<const std::size_t> selected, const shape& s) {
     any_tensor all(storage(static_cast<std::size_t>(s.size()) * sizeof(std::int64_t)), {dtype::int64, s});
     auto* to = reinterpret_cast<std::int64_t*>(all.mutable_data());
     for (std::size_t r : kept_)
-      for (std::size_t c : mine) *to++ = columns_[c].kind == column_kind::integer ? integer_at(r, c) : word_at(r, c);
+      for (std::size_t c : selected)
+        *to++ = columns_[c].kind == column_kind::integer ? integer_at(r, c) : word_at(r, c);
     return all;
   }
 
@@ -473,11 +473,10 @@ class table_builder {
 csv_table datasets::csv_text(std::string_view source, const std::string& name, const csv_options& o) {
   if (o.separator == '"' || o.separator == '\n' || o.separator == '\r')
     detail::raise(error_kind::value, "csv: a quote or the end of a line cannot be the separator");
-  if (o.classes < 0)
-    detail::raise(error_kind::value, "csv: classes is negative; expected at least 0, which is any number");
+  if (o.classes < 0) detail::raise(error_kind::value, "csv: classes is negative; expected at least 0 (0: any number)");
   if (o.like && (!o.targets.empty() || !o.kinds.empty() || !o.words.empty() || o.classes != 0))
     detail::raise(error_kind::value,
-                  "csv: `like` brings targets, kinds, words and classes of its own; expected none of them beside it");
+                  "csv: `like` has its own targets, kinds, words and classes; expected none of them besides");
   rows_left_out left_out;
   const bool skips = o.on_error == sample_failure::skip;
   csv_cells cells = csv_scanner(source, name, o.separator, skips ? &left_out : nullptr).all();

@@ -12,8 +12,7 @@ namespace lamina {
 // ---- images ---------------------------------------------------------------------------------------------------------
 
 const std::vector<std::string>& image_dataset::class_names() const {
-  if (!class_names_)
-    detail::raise(error_kind::state, "image_dataset: it was moved to another one, and has no images any more");
+  if (!class_names_) detail::raise(error_kind::state, "image_dataset: it was moved from and has no images");
   return *class_names_;
 }
 
@@ -35,7 +34,7 @@ image_dataset::image_dataset(images_type images, vector<std::int64_t> labels, st
     }
   if (!(n.deviation > 0)) {
     text t;
-    t << "image_dataset: the deviation is to be positive, and this is " << n.deviation;
+    t << "image_dataset: expected a deviation > 0; got " << n.deviation;
     detail::raise(error_kind::value, t);
   }
   for (std::size_t x = 0; x < values_.size(); ++x)
@@ -85,9 +84,9 @@ void detail::check_shard(std::int64_t worker, std::int64_t workers) {
 
 namespace {
 
-[[noreturn]] void wrong_shape(const std::string& path, std::string_view wanted, const any_tensor& found) {
+[[noreturn]] void wrong_shape(const std::string& path, std::string_view expected, const any_tensor& found) {
   text t;
-  t << path << ": " << wanted << " expected, and this holds " << found.type();
+  t << path << ": " << expected << "; got " << found.type();
   detail::raise(error_kind::file, t);
 }
 
@@ -109,13 +108,12 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
   auto pixels = read_idx(images), classes = read_idx(labels);
   shape s = pixels.shape();
   if (pixels.element() != dtype::uint8 || (s.rank != 3 && s.rank != 4))
-    wrong_shape(images, "uint8 images of rank 3 or 4 are", pixels);
+    wrong_shape(images, "expected uint8 images of rank 3 or 4", pixels);
   if (classes.element() != dtype::uint8 || classes.shape().rank != 1)
-    wrong_shape(labels, "uint8 labels of rank 1 are", classes);
+    wrong_shape(labels, "expected uint8 labels of rank 1", classes);
   if (classes.shape()[0] != s[0]) {
     text t;
-    t << labels << ": " << s[0] << " labels are expected, as there are images in " << images << ", and this holds "
-      << classes.shape()[0];
+    t << labels << ": expected " << s[0] << " labels, one per image in " << images << "; got " << classes.shape()[0];
     detail::raise(error_kind::file, t);
   }
   auto found = classes.elements<std::uint8_t>();
@@ -124,7 +122,7 @@ image_dataset datasets::from_idx(const std::string& images, const std::string& l
   for (std::size_t i = 0; i < found.size(); ++i) {
     if (found[i] >= class_names.size()) {
       text t;
-      t << labels << ": label " << i << " is to be below " << class_names.size() << ", and this is " << int(found[i]);
+      t << labels << ": expected label " << i << " below " << class_names.size() << "; got " << int(found[i]);
       detail::raise(error_kind::file, t);
     }
     out[i] = found[i];
@@ -142,11 +140,10 @@ image_dataset datasets::fashion_mnist(data_split s, const std::string& directory
       {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"}, n);
   if (result.image_shape() != shape{1, 28, 28}) {
     text t;
-    t << images << ": images of [28x28] are expected, and these are " << result.image_shape();
+    t << images << ": expected images of [28x28]; got " << result.image_shape();
     detail::raise(error_kind::file, t);
   }
-  if (result.size() == 0)
-    detail::raise(error_kind::file, images + ": at least one image is expected, and this holds none");
+  if (result.size() == 0) detail::raise(error_kind::file, images + ": expected at least one image; got none");
   return result;
 }
 

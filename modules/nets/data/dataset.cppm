@@ -143,13 +143,13 @@ template <class S, std::size_t I> constexpr auto address_of_member() {
   return with_members(unmade_sample<S>.object,
                       [](auto, const auto&... m) { return std::get<I>(std::tuple<decltype(&m)...>(&m...)); });
 }
-template <class P, P p> consteval std::string_view spelled() { return __PRETTY_FUNCTION__; }
+template <class P, P p> consteval std::string_view pretty_name() { return __PRETTY_FUNCTION__; }
 template <auto> struct constant_of;
 /// Name of a member of an aggregate; empty if a member has no address, such as a bit-field.
 template <class S, std::size_t I> consteval std::string_view member_name() {
   if constexpr (requires { typename constant_of<address_of_member<S, I>()>; }) {
     constexpr auto p = address_of_member<S, I>();
-    const std::string_view all = spelled<decltype(p), p>();
+    const std::string_view all = pretty_name<decltype(p), p>();
     const auto begin = all.rfind('.') + 1;
     return all.substr(begin, all.size() - 1 - begin);
   } else return {};
@@ -188,13 +188,13 @@ template <class D, class S> consteval text sample_message() {
   if constexpr (Field<S>) return t;
   else if constexpr (is_any_sample<S>) {
     if constexpr (!requires(const D& d) { d.sample_types(); })
-      t << "`" << type_name<D>() << "` has samples of a number of fields that is known at run time, and no "
-        << "`sample_types() const` that tells their types";
+      t << "`" << type_name<D>() << "` has samples whose number of fields is known only at run time, and no "
+        << "`sample_types() const` for their types";
     return t;
   } else if constexpr (TupleLike<S> || (std::is_aggregate_v<S> && !std::is_array_v<S>)) {
     if constexpr (!TupleLike<S> && member_count<S> == 0)
       return t << "a sample of `" << type_name<D>() << "` is a `" << type_name<S>()
-               << "`, whose members cannot be told apart; expected at most 16, or a std::tuple";
+               << "`, whose members cannot be counted; expected at most 16, or a std::tuple";
     else return fields_check<D, fields_of<S>>::message();
   } else
     return t << "a sample of `" << type_name<D>() << "` is a `" << type_name<S>()
@@ -207,14 +207,15 @@ template <class D> struct samples_check {
   static consteval text message() {
     text t;
     if constexpr (requires { typename D::extents_type; })
-      t << "a tensor is no data set, since it counts elements; dataset::of_tensors(x) has its rows as samples";
+      t << "a tensor is not a data set, since it counts elements; dataset::of_tensors(x) has its rows as samples";
     else if constexpr (!requires(const D& d) {
                          { d.size() } -> std::convertible_to<std::int64_t>;
                        })
-      t << "`" << type_name<D>() << "` is no data set: it has no `size() const` that gives a number";
+      t << "`" << type_name<D>() << "` is not a data set: it has no `size() const` that returns a number";
     else if constexpr (
         !requires(const D& d) { d[std::int64_t(0)]; } || !requires { requires !std::is_void_v<sample_of<D>>; })
-      t << "`" << type_name<D>() << "` is no data set: it has no `operator[](std::int64_t) const` that gives a sample";
+      t << "`" << type_name<D>()
+        << "` is not a data set: it has no `operator[](std::int64_t) const` that returns a sample";
     return t;
   }
 };

@@ -61,7 +61,7 @@ void complete(const detail::sample_reader& r, view<const field_pattern> patterns
   if (all_known) return;
   if (r.size() == 0)
     detail::raise(error_kind::value,
-                  "data set: it has no sample, and the element type and rank of its fields are not in their C++ types");
+                  "data set: it is empty, and its C++ type does not give the element type and rank of its fields");
   with_sample(r, 0, [&](view<const field_view> fields) {
     for (std::size_t k = 0; k < fields.size(); ++k) {
       if (patterns[k].known) continue;
@@ -159,8 +159,8 @@ sample_source sample_source::filled_with(view<const std::optional<double>> numbe
                        });
     if (!holds)
       detail::raise(error_kind::value, t << "data set: field " << k << " is " << element
-                                         << ", and shorter samples of it are filled up with " << *numbers[k]
-                                         << "; expected a number of that type, or the field in another one");
+                                         << ", but its shorter samples are padded with " << *numbers[k]
+                                         << "; expected a number of that type, or a field of another type");
     fill.given = true;
   }
   return filled;
@@ -288,7 +288,7 @@ void sample_source::sample(std::int64_t i, detail::sample_reader::taker take, vo
 
 void sample_source::batch_shapes(view<const std::int64_t> indices, view<shape> shapes) const {
   if (shapes.size() != fields_.size())
-    detail::raise(error_kind::value, "data set: batch_shapes needs room for one shape a field");
+    detail::raise(error_kind::value, "data set: batch_shapes needs room for one shape per field");
   check(indices);
   bool ragged = false;
   for (std::size_t k = 0; k < fields_.size(); ++k) {
@@ -351,8 +351,7 @@ void sample_source::read(view<const std::int64_t> indices, view<void* const> des
   if (destinations.size() != fields_.size() || (!shapes.empty() && shapes.size() != fields_.size()) ||
       (!lengths.empty() && lengths.size() != fields_.size())) {
     text t;
-    t << "data set: a sample has " << fields_.size()
-      << " fields; expected as many blocks of memory, shapes and lengths";
+    t << "data set: a sample has " << fields_.size() << " fields; expected a destination, shape and length for each";
     detail::raise(error_kind::value, t);
   }
   check(indices);

@@ -12,13 +12,13 @@ namespace lamina {
 
 namespace {
 
-/// Sorted names in a folder whose path satisfies `wanted`, without those that begin with a dot.
-template <class F> std::vector<std::string> names_in(const std::string& directory, F wanted) {
+/// Sorted names in a folder whose path satisfies `accepts`, without those that begin with a dot.
+template <class F> std::vector<std::string> names_in(const std::string& directory, F accepts) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(directory.c_str()), &::closedir);
   if (!open) detail::system_failure(printable(directory, 300), "cannot be read", errno);
   std::vector<std::string> names;
   while (const dirent* at = ::readdir(open.get()))
-    if (at->d_name[0] != '.' && wanted(directory + "/" + at->d_name)) names.emplace_back(at->d_name);
+    if (at->d_name[0] != '.' && accepts(directory + "/" + at->d_name)) names.emplace_back(at->d_name);
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -43,7 +43,7 @@ files_by_class list_by_class(const std::string& directory, const std::vector<std
   if (found.class_names.empty())
     detail::file_failure(
         printable(directory, 300),
-        t << "the folder has no folders; expected one for each class, with files that end in " << known.view());
+        t << "the folder has no subfolders; expected one per class, with files that end in " << known.view());
   for (std::size_t c = 0; c < found.class_names.size(); ++c) {
     const std::string folder = directory + "/" + found.class_names[c];
     const auto files = names_in(folder, [&](const std::string& path) {

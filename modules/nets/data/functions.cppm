@@ -42,7 +42,7 @@ template <class D, class F> struct filter_check {
       t << "dataset::filter: the predicate takes neither a sample, a `" << type_name<sample_of<D>>()
         << "`, nor its fields, nor a sample and its index or augment::position, as const";
     else if constexpr (!std::convertible_to<applied<F, D>, bool>)
-      t << "dataset::filter: the predicate gives a `" << type_name<applied<F, D>>() << "`; expected a bool";
+      t << "dataset::filter: the predicate returns a `" << type_name<applied<F, D>>() << "`; expected a bool";
     return t;
   }
 };
@@ -76,7 +76,7 @@ template <class D, std::size_t... Fields> struct lengths_check {
     text t;
     if constexpr (!Dataset<D>) return dataset_check<D>::message();
     else if constexpr (is_any_sample<sample_of<D>>)
-      t << "dataset::with_lengths: the number of fields of a sample is known at run time alone; map it to a tuple "
+      t << "dataset::with_lengths: the number of fields of a sample is known only at run time; map it to a tuple "
            "first";
     else {
       constexpr std::size_t count = fields_of<sample_of<D>>::size;
@@ -96,7 +96,7 @@ template <class A, class B> struct zip_check {
     if constexpr (!Dataset<A>) return dataset_check<A>::message();
     else if constexpr (!Dataset<B>) return dataset_check<B>::message();
     else if constexpr (is_any_sample<sample_of<A>> || is_any_sample<sample_of<B>>)
-      t << "dataset::zip: the number of fields of a sample is known at run time alone; map it to a tuple first";
+      t << "dataset::zip: the number of fields of a sample is known only at run time; map it to a tuple first";
     else if constexpr (requires {
                          requires fields_of<sample_of<A>>::size + fields_of<sample_of<B>>::size > max_fields;
                        })

@@ -60,7 +60,7 @@ struct loader_report {
 };
 
 /// A fault of a sample in a batch.
-struct sample_fault {
+struct sample_problem {
   std::size_t position = 0;  // in the batch
   std::size_t field = detail::no_field;
   std::int64_t element = -1;  // in the field of the sample; -1: all of it
@@ -75,7 +75,7 @@ class sample_checker {
   sample_checker& operator=(const sample_checker&) = delete;
   virtual ~sample_checker();
   /// Thread-safe. `numbers`: whether numbers that are not finite are faults.
-  virtual std::vector<sample_fault> faults(const sample_batch& batch, bool numbers) const = 0;
+  virtual std::vector<sample_problem> problems(const sample_batch& batch, bool numbers) const = 0;
 };
 
 /// How batches are read.
@@ -91,9 +91,9 @@ struct reading {
   std::function<void(sample_batch& batch, std::int64_t epoch, std::int64_t first)> change = {};
 };
 /// Raises the sample_error for a faulty sample of a batch.
-[[noreturn]] void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong);
+[[noreturn]] void raise_problem(const reading& how, const sample_batch& batch, const sample_problem& wrong);
 /// Record of a skipped faulty sample.
-left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_fault& wrong);
+left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_problem& wrong);
 
 /// Reads the batches of a plan ahead of the consumer. Order and results do not depend on the number of threads.
 class batch_loader {

@@ -33,15 +33,15 @@ std::exception_ptr failure_of(const sample_source& source, std::int64_t i, std::
 // Message about a sample that cannot be read.
 std::string unreadable(const reading& how, const sample_source& source, std::int64_t i,
                        const std::exception_ptr& cause) {
-  std::string why = "an exception of a type that is no std::exception";
+  std::string why = "an exception that is not a std::exception";
   try {
     std::rethrow_exception(cause);
   } catch (const std::exception& e) {
     why = e.what();
     // Messages for exceptions from outside the library already name the sample.
-    constexpr std::string_view behind = " cannot be read: ";
-    if (const auto at = why.find(behind); why.starts_with("data set: sample ") && at != why.npos)
-      why.erase(0, at + behind.size());
+    constexpr std::string_view separator = " cannot be read: ";
+    if (const auto at = why.find(separator); why.starts_with("data set: sample ") && at != why.npos)
+      why.erase(0, at + separator.size());
   } catch (...) {}
   const std::string place = source.location(i);
   text t;
@@ -61,14 +61,14 @@ void check_range(std::string_view reader, std::string_view option, std::int64_t 
 
 }  // namespace
 
-left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
+left_out_sample left_out_for(const reading& how, const sample_batch& batch, const sample_problem& wrong) {
   text t;
   const std::int64_t i = batch.indices()[wrong.position];
   detail::put_sample(t, i, batch.location(wrong.position, wrong.field, wrong.element), how.samples);
   return {i, (t << ": " << wrong.why).string()};
 }
 
-void raise_fault(const reading& how, const sample_batch& batch, const sample_fault& wrong) {
+void raise_problem(const reading& how, const sample_batch& batch, const sample_problem& wrong) {
   std::exception_ptr cause;
   try {
     detail::raise(wrong.kind, wrong.why);
@@ -96,7 +96,7 @@ struct batch_loader::implementation {
       for (int i = 0; i < o.threads; ++i) threads.emplace_back([this] { work(); });
     } catch (const std::system_error& e) {
       end();
-      detail::raise(error_kind::resource, std::string(o.reader) + ": a thread cannot be made: " + e.what());
+      detail::raise(error_kind::resource, std::string(o.reader) + ": a thread cannot be started: " + e.what());
     }
   }
   ~implementation() { end(); }
@@ -108,7 +108,7 @@ struct batch_loader::implementation {
       const std::lock_guard lock(mutex);
       stopped = true;
     }
-    room.notify_all();
+    not_full.notify_all();
     for (auto& t : threads) t.join();
     threads.clear();
   }
@@ -122,7 +122,7 @@ struct batch_loader::implementation {
       try {
         s.batch.read(source, indices, options.pad, options.pool);
       } catch (...) { read_without_failures(s, indices, std::current_exception()); }
-      if (options.checks) leave_out_faults(s);
+      if (options.checks) leave_out_invalid(s);
       if (options.change && s.batch.size() > 0) options.change(s.batch, epoch, indices[0]);
     } catch (...) { s.failure = std::current_exception(); }
   }
@@ -160,11 +160,11 @@ struct batch_loader::implementation {
     return detail::put_sample(t, other, source.location(other)).string();
   }
   // Skips samples that were read but cannot be used, or raises the first fault.
-  void leave_out_faults(slot& s) const {
+  void leave_out_invalid(slot& s) const {
     const bool skips = options.on_error == sample_failure::skip;
-    const auto wrong = options.checks->faults(s.batch, skips);
+    const auto wrong = options.checks->problems(s.batch, skips);
     if (wrong.empty()) return;
-    if (!skips) raise_fault(options, s.batch, wrong[0]);
+    if (!skips) raise_problem(options, s.batch, wrong[0]);
     std::vector<std::int64_t> whole;
     for (std::size_t k = 0, w = 0; k < s.batch.indices().size(); ++k)
       if (const auto i = s.batch.indices()[k]; w < wrong.size() && wrong[w].position == k)
@@ -176,13 +176,13 @@ struct batch_loader::implementation {
   void work() {
     std::unique_lock lock(mutex);
     for (;;) {
-      room.wait(lock, [this] { return stopped || (claimed < last && claimed < free_until()); });
+      not_full.wait(lock, [this] { return stopped || (claimed < last && claimed < free_until()); });
       if (stopped) return;
-      const std::int64_t mine = claimed++;
-      slot& s = slots[static_cast<std::size_t>(mine) % slots.size()];
+      const std::int64_t claimed_position = claimed++;
+      slot& s = slots[static_cast<std::size_t>(claimed_position) % slots.size()];
       ++busy;
       lock.unlock();
-      load(s, plan[mine]);
+      load(s, plan[claimed_position]);
       lock.lock();
       --busy;
       s.ready = true;
@@ -203,7 +203,7 @@ struct batch_loader::implementation {
     for (auto& s : slots) s.ready = false;
     taken = claimed = 0;
     last = plan.size();
-    room.notify_all();
+    not_full.notify_all();
   }
 
   // Locks against the reader threads, if any.
@@ -223,7 +223,7 @@ struct batch_loader::implementation {
     const auto begin = std::chrono::steady_clock::now();
     if (threads.empty()) load(s, plan[taken - 1]);
     else {
-      room.notify_all();
+      not_full.notify_all();
       loaded.wait(lock, [&s] { return s.ready; });
     }
     done.waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -242,7 +242,7 @@ struct batch_loader::implementation {
   sample_source source;
   reading options;
   mutable std::mutex mutex;
-  std::condition_variable room, loaded;
+  std::condition_variable not_full, loaded;
   std::vector<slot> slots;
   batch_plan plan;
   std::int64_t epoch = 0;

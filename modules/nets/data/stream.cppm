@@ -58,7 +58,7 @@ template <class R> struct stream_check {
                     ++std::declval<decltype(std::begin(r))&>();
                     *std::begin(r);
                   })
-      t << "`" << type_name<R>() << "` is no range: it has no `begin()` and `end()` that samples can be read from";
+      t << "`" << type_name<R>() << "` is not a range: it has no `begin()` and `end()` that samples can be read from";
     else return dataset_check<taken_samples<element_of<R>>>::message();
     return t;
   }
@@ -84,7 +84,7 @@ export template <class R> class sample_stream {
   const sample_batch* next() {
     if (!at_) at_.emplace(std::begin(*range_));
     auto now = std::make_shared<detail::taken_samples<sample>>();
-    while (now->size() < options_.batch && wait() > 0) waiting_->give(drawn(), *now);
+    while (now->size() < options_.batch && wait() > 0) waiting_->give(draw(), *now);
     if (now->size() == 0 || (options_.drop_last && now->size() < options_.batch)) return nullptr;
     std::vector<std::int64_t> all(static_cast<std::size_t>(now->size()));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
@@ -121,16 +121,16 @@ export template <class R> class sample_stream {
     }
     return waiting_->size();
   }
-  std::int64_t drawn() {
+  std::int64_t draw() {
     if (waiting_->size() == 1) return 0;
-    const double u = philox(options_.seed).uniform<double>(static_cast<std::uint64_t>(drawn_++));
+    const double u = philox(options_.seed).uniform<double>(static_cast<std::uint64_t>(draw_count_++));
     return std::min(waiting_->size() - 1, static_cast<std::int64_t>(u * static_cast<double>(waiting_->size())));
   }
   std::unique_ptr<R> range_;
   sample_stream_options options_;
   std::unique_ptr<detail::taken_samples<sample>> waiting_;
   std::optional<decltype(std::begin(std::declval<R&>()))> at_{};
-  std::int64_t taken_ = 0, drawn_ = 0;
+  std::int64_t taken_ = 0, draw_count_ = 0;
   sample_batch batch_;
 };
 

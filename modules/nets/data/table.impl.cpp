@@ -15,7 +15,7 @@ tensor_rows::tensor_rows(std::vector<any_tensor> columns, std::vector<std::strin
   if (columns_.empty() || columns_.size() > detail::max_fields) {
     text t;
     t << "tensor_rows: " << columns_.size() << " tensors; expected 1 to " << detail::max_fields;
-    if (!names_.empty()) t << ": name those that are wanted";
+    if (!names_.empty()) t << ": name the ones to read";
     detail::raise(error_kind::value, t);
   }
   for (std::size_t k = 0; k < columns_.size(); ++k) {
@@ -26,9 +26,9 @@ tensor_rows::tensor_rows(std::vector<any_tensor> columns, std::vector<std::strin
     else t << "tensor " << k;
     t << " is " << type << "; expected ";
     if (type.element == dtype::string) detail::raise(error_kind::type, t << "numbers");
-    if (type.dims.rank == 0) detail::raise(error_kind::shape, t << "at least one axis, that of its rows");
+    if (type.dims.rank == 0) detail::raise(error_kind::shape, t << "at least one axis, for its rows");
     if (k == 0) size_ = type.dims.at(0);
-    if (type.dims.at(0) != size_) detail::raise(error_kind::shape, t << size_ << " rows, as those before it");
+    if (type.dims.at(0) != size_) detail::raise(error_kind::shape, t << size_ << " rows, as in the tensors before it");
     types_.push_back({type.element, without_first(type.dims)});
   }
   if (!names_.empty()) names_.resize(columns_.size());

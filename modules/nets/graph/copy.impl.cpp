@@ -15,7 +15,7 @@ namespace lamina::graph {
 
 namespace {
 // Index of the operand that replaces a training/inference operation for this purpose, or -1.
-int stand_in(const node& n, purpose what) {
+int replacing_operand(const node& n, purpose what) {
   if (what == purpose::both || !is_call_of<op::in_training>(n)) return -1;
   return what == purpose::inference ? 1 : 0;
 }
@@ -31,7 +31,7 @@ std::vector<char> reached(const program& p, const std::vector<value_id>& roots, 
   for (auto i = needed.size(); i-- > 0;) {
     if (!needed[i]) continue;
     const node& n = p.nodes()[i];
-    if (const int only = stand_in(n, what); only >= 0) need(n.inputs[static_cast<std::size_t>(only)]);
+    if (const int only = replacing_operand(n, what); only >= 0) need(n.inputs[static_cast<std::size_t>(only)]);
     else
       for (auto v : n.inputs) need(v);
   }
@@ -49,7 +49,7 @@ void add_nodes(program& to, const program& from, const std::vector<char>& needed
       known.insert_or_assign({number, 0}, to.constant(n));
       continue;
     }
-    if (const int only = stand_in(n, what); only >= 0) {
+    if (const int only = replacing_operand(n, what); only >= 0) {
       known.insert_or_assign({number, 0}, known.at(n.inputs[static_cast<std::size_t>(only)]));
       continue;
     }
@@ -108,11 +108,11 @@ void add_part(symbol_table& to, const symbol_table& from, const std::vector<char
         as = to.name + "/generator";
         to.generator();
       }
-      auto mine =
+      auto entry =
           std::find_if(to.owned.begin(), to.owned.end(), [&](const auto& other) { return other.state.name == as; });
-      if (mine != to.owned.end()) {
-        known.insert_or_assign(o.now, to.at(mine->now));
-        known.insert_or_assign(o.next, to.at(mine->next));
+      if (entry != to.owned.end()) {
+        known.insert_or_assign(o.now, to.at(entry->now));
+        known.insert_or_assign(o.next, to.at(entry->next));
       } else {
         value now = to.body.input(as, o.state.first.type());
         to.names.insert_or_assign(now.id(), as);
@@ -126,7 +126,8 @@ void add_part(symbol_table& to, const symbol_table& from, const std::vector<char
   for (const auto& o : from.owned) {
     if (!needed[static_cast<std::size_t>(o.now.node)]) continue;
     const value now = known.at(o.now), next = known.at(o.next);
-    if (std::any_of(to.owned.begin(), to.owned.end(), [&](const auto& mine) { return mine.now == now.id(); })) continue;
+    if (std::any_of(to.owned.begin(), to.owned.end(), [&](const auto& entry) { return entry.now == now.id(); }))
+      continue;
     to.owned.push_back({{to.body.at(now.id()).name, o.state.first}, now.id(), next.id(), to.body.outputs().size()});
     to.body.output(to.body.at(now.id()).name, next);
   }
@@ -198,26 +199,26 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
   auto& from = whole.symbols();
   check(from, names, true);
   copied_names renamed(from, names, "clone_partial");
-  const auto found = [&](const std::string& wanted) {
-    auto known = from.known(wanted);
-    if (!known) from.no_blob(wanted);
+  const auto found = [&](const std::string& requested) {
+    auto known = from.known(requested);
+    if (!known) from.no_blob(requested);
     return *std::move(known);
   };
   net copy(name, {.seed = from.seed});
   auto& to = copy.symbols();
   std::map<value_id, value> known;
   std::set<std::string> given;
-  for (const auto& wanted : inputs) {
-    const auto [blob, newest] = found(wanted);
+  for (const auto& requested : inputs) {
+    const auto [blob, newest] = found(requested);
     const std::string& as = renamed(blob);
     if (!given.insert(blob).second) continue;
     known.insert_or_assign(newest, to.add(as, to.body.input(as, from.body.type(newest)), true));
   }
-  std::vector<std::pair<std::string, value_id>> wanted;
+  std::vector<std::pair<std::string, value_id>> requested;
   std::vector<value_id> roots;
   for (const auto& blob : outputs) {
-    wanted.push_back(found(blob));
-    roots.push_back(wanted.back().second);
+    requested.push_back(found(blob));
+    roots.push_back(requested.back().second);
   }
   std::vector<char> needed = reached(from.body, roots, known, what);
   for (const auto& o : from.owned)  // keep the update of each state that is needed
@@ -230,9 +231,8 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
         needed[static_cast<std::size_t>(i)] && !known.contains({i, 0}) && from.blobs.contains(blob)) {
       if (given.contains(blob)) {
         text t;
-        from.fail(error_kind::value,
-                  t << "clone_partial: blob `" << blob
-                    << "` is an input as it is now, and the outputs need it as it was before it was assigned");
+        from.fail(error_kind::value, t << "clone_partial: blob `" << blob
+                                       << "` is an input in its newest version, but the outputs need an earlier one");
       }
       const std::string& as = renamed(blob);
       const tensor_type& type = from.body.at(i).results[0];
@@ -241,7 +241,7 @@ net part_of(const net& whole, std::string_view name, const std::vector<std::stri
                              to.add(as, from.is_state(i) ? to.body.state(as, type) : to.body.input(as, type), true));
     }
   add_part(to, from, needed, known, what);
-  for (const auto& [blob, newest] : wanted)
+  for (const auto& [blob, newest] : requested)
     if (const std::string& as = renamed(blob); !to.blobs.contains(as)) to.add(as, known.at(newest), false);
   return copy;
 }
@@ -259,11 +259,10 @@ std::map<std::string, tensor_type> net::infer(const std::map<std::string, shape>
     if (auto given = inputs.find(n.name); given != inputs.end()) {
       text t;
       if (!fits(type.dims, given->second))
-        b.fail(error_kind::shape,
-               t << "infer: blob `" << n.name << "` is " << type.dims << " and is to be " << given->second);
+        b.fail(error_kind::shape, t << "infer: blob `" << n.name << "` is " << type.dims << "; got " << given->second);
       if (dim clash = names.bind(type.dims, given->second); clash.is_name())
         b.fail(error_kind::shape, t << "infer: dimension `" << clash << "` is not the same in all blobs; `" << n.name
-                                    << "` is to be " << given->second);
+                                    << "` gets " << given->second);
       type.dims = given->second;
     }
     known.insert_or_assign({i, 0}, p.input(n.name, type));

@@ -54,7 +54,7 @@ value fill_scope::integers(std::int64_t low, std::int64_t high) {
   const auto count = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   text t;
   if (low > high || count >= std::uint64_t(1) << 32)
-    fail(error_kind::value, t << "uniform_integers: from " << low << " to " << high << " are none, or too many");
+    fail(error_kind::value, t << "uniform_integers: the range " << low << " to " << high << " is empty or too large");
   check_holds(*this, "uniform_integers", low, type_.element);
   check_holds(*this, "uniform_integers", high, type_.element);
   program& p = generator_.owner();
@@ -80,7 +80,7 @@ double fan(const graph::fill_scope& s, std::string_view name, int axis) {
   const shape& d = s.shape();
   if (d.rank <= axis || d.size() == 0) {
     text t;
-    s.fail(error_kind::shape, t << name << ": a fan of " << d << " is not defined");
+    s.fail(error_kind::shape, t << name << ": the fan of shape " << d << " is undefined");
   }
   return static_cast<double>(d.size() / d.at(axis));
 }

@@ -18,15 +18,15 @@ namespace lamina::graph {
 
 namespace {
 // Gives a gradient a unique name.
-std::string name_gradient(symbol_table& b, const std::string& wanted, value_id id) {
-  std::string as = wanted;
+std::string name_gradient(symbol_table& b, const std::string& preferred, value_id id) {
+  std::string as = preferred;
   const auto taken = [&] {
     const auto known = b.aliases.find(as);
     const auto blob = b.blobs.find(as);
     return (known != b.aliases.end() && known->second != id) ||
            (blob != b.blobs.end() && blob->second.versions[0] != id);
   };
-  for (int i = 0; taken(); ++i) as = wanted + "_auto_" + std::to_string(i);
+  for (int i = 0; taken(); ++i) as = preferred + "_auto_" + std::to_string(i);
   b.aliases.insert_or_assign(as, id);
   b.names.try_emplace(id, as);
   return as;
@@ -50,7 +50,7 @@ void name_summands(symbol_table& b, const value& sum, const std::string& beginni
 }
 // Raises an error for a target that cannot be differentiated.
 void check_target(const symbol_table& b, const gradient_target& target) {
-  b.check_mine(target.of, "the target of a gradient");
+  b.check_owned(target.of, "the target of a gradient");
   const auto& n = b.body.at(target.of.id());
   const auto fail = [&](error_kind kind, const text& why) {
     text t;
@@ -58,14 +58,14 @@ void check_target(const symbol_table& b, const gradient_target& target) {
   };
   text why;
   const tensor_type& type = target.of.type();
-  if (!is_floating(type.element)) fail(error_kind::type, why << "is " << type << "; gradients are of floating numbers");
+  if (!is_floating(type.element)) fail(error_kind::type, why << "is " << type << "; gradients need float elements");
   if (n.op && n.op->stops_gradient)
     fail(error_kind::value, why << "comes from stop_gradient, through which no gradient flows");
   if (target.start.empty()) return;
-  b.check_mine(target.start, "the start of a gradient");
+  b.check_owned(target.start, "the start of a gradient");
   if (const tensor_type& start = target.start.type(); start != type)
     fail(start.element == type.element ? error_kind::shape : error_kind::type,
-         why << "is " << type << " and its gradient starts with " << start);
+         why << "is " << type << "; its initial gradient is " << start);
 }
 
 // Default initial gradient of a target: ones.
@@ -110,15 +110,15 @@ class gradient_paths {
 };
 
 // Values to differentiate with respect to: the requested ones, or every blob on the paths.
-std::vector<value> sources(symbol_table& b, const std::vector<value>& asked, const gradient_paths& paths) {
-  for (const auto& v : asked) {
-    b.check_mine(v, "what a gradient is taken by");
+std::vector<value> sources(symbol_table& b, const std::vector<value>& requested, const gradient_paths& paths) {
+  for (const auto& v : requested) {
+    b.check_owned(v, "the value to differentiate by");
     text t;
     if (!paths.lead_to(v.id()))
       b.fail(error_kind::value,
              t << "add_gradient_operators: the targets do not depend on `" << b.name_of(v.id()) << "`");
   }
-  if (!asked.empty()) return asked;
+  if (!requested.empty()) return requested;
   std::set<value_id> named;
   for (const auto& [as, blob] : b.blobs) named.insert(blob.versions.begin(), blob.versions.end());
   std::vector<value> all;
@@ -167,7 +167,7 @@ value gradient_map::operator[](const value& blob) const {
     return found->second;
   text t;
   if (!symbols_) detail::raise(error_kind::state, "gradient_map: it is empty");
-  symbols_->check_mine(blob, "the blob");
+  symbols_->check_owned(blob, "the blob");
   t << "there is no gradient of `" << symbols_->name_of(blob.id())
     << "`: the targets do not depend on it, or it was not asked for";
   symbols_->fail(error_kind::value, t);
@@ -186,9 +186,8 @@ value gradient_map::operator[](std::string_view blob) const {
   for (std::size_t i = 0; i + 1 < versions.size(); ++i)
     if (all_.contains(versions[i])) {
       symbols_->history(t, as);
-      symbols_->fail(error_kind::value,
-                     t << "; the gradient is that of version " << i
-                       << ", and the newest one is another value: ask for it by the value of version " << i);
+      symbols_->fail(error_kind::value, t << "; the gradient belongs to version " << i
+                                          << ", not to the newest; ask for it by the value of version " << i);
     }
   symbols_->fail(error_kind::value, t << "there is no gradient of `" << as
                                       << "`: the targets do not depend on it, or it was not asked for");
@@ -217,7 +216,7 @@ gradient_slices gradient_map::slices(const value& blob) const {
   if (!collect(g, nullptr, nullptr)) {
     text t;
     symbols_->fail(error_kind::value, t << "the gradient of `" << symbols_->name_of(blob.id())
-                                        << "` is dense, or dense and sparse ones added; its slices are not all of it");
+                                        << "` is dense, or a sum of dense and sparse ones, so it has no slices");
   }
   std::vector<value> indices, rows;
   collect(g, &indices, &rows);

@@ -41,7 +41,7 @@ std::int64_t extent(const value& x, std::string_view function, int axis, int lea
   const int at = axis < 0 ? axis + s.rank : axis;
   if (s.rank < least_rank || at < 0 || at >= s.rank || !s[at].is_number()) {
     text t;
-    t << "takes at least " << least_rank << " axes, of which axis " << axis << " is known";
+    t << "expected at least " << least_rank << " axes and a known extent of axis " << axis;
     refuse(x, function, t.view());
   }
   return s.at(at);
@@ -60,7 +60,7 @@ value convolution(std::string_view function, const value& x, std::int64_t out, c
       function, call,
       [&](const arguments& a) {
         if (grouped && !a.groups)
-          lamina::detail::raise(error_kind::value, x.owner().place() + ": group_conv: `groups` is to be given");
+          lamina::detail::raise(error_kind::value, x.owner().place() + ": group_conv: `groups` is required");
         return nn::conv2d{.in_channels = in,
                           .out_channels = out,
                           .kernel_size = or_else(a.kernel, extent2d(3)),
@@ -159,7 +159,7 @@ value lrn(const value& x, const arguments& call, const origin&) {
   const arguments& a = r.given();
   const std::int64_t size = or_else<std::int64_t>(a.size, 5);
   if (size < 1 || size % 2 == 0)
-    lamina::detail::raise(error_kind::value, x.owner().place() + ": lrn: `size` is to be odd and above 0");
+    lamina::detail::raise(error_kind::value, x.owner().place() + ": lrn: `size` must be odd and above 0");
   const value padded = pad(square(x), {.axis = 1, .before = size / 2, .after = size / 2});
   value sum;
   for (std::int64_t i = 0; i < size; ++i) {

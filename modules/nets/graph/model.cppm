@@ -162,7 +162,7 @@ class layer_run {
  private:
   void keep_parameters();
   graph::model& model_;
-  const program* foreign_ = nullptr;  // program of an operand that does not belong to the net
+  const program* other_program_ = nullptr;  // program of an operand that does not belong to the net
   std::string function_, name_, own_name_, shared_name_, outer_path_;
   arguments given_;
   name_map names_;

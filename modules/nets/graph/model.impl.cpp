@@ -93,18 +93,18 @@ void check(std::string_view function, const arguments& a, std::string_view befor
   });
 }
 
-struct said {
+struct scoped_arguments {
   std::string function;
   arguments a;
 };
-thread_local std::vector<said> scopes_of_arguments;
+thread_local std::vector<scoped_arguments> scopes_of_arguments;
 thread_local model* innermost = nullptr;
 
 // One entry of a sharing: full names of scopes, without trailing slash.
 struct shared_scope {
   std::string from, to;
   bool whole;  // whether a layer named exactly `from` is shared, too
-  bool met = false;
+  bool applied = false;
   // Maps a name; empty if it is outside the scope.
   std::optional<std::string> operator()(std::string_view name) const {
     if (!name.starts_with(from)) return {};
@@ -123,10 +123,10 @@ struct named_sharing {
 };
 thread_local std::vector<named_sharing> sharings;
 
-// Maps a name through all sharings. `settled`: whether the mapping terminates. `used`: marks the applied entries as
+// Maps a name through all sharings. `terminates`: whether the mapping terminates. `used`: marks the applied entries as
 // met.
-std::string shared_name(std::string name, bool used = false, bool* settled = nullptr) {
-  if (settled) *settled = true;
+std::string shared_name(std::string name, bool used = false, bool* terminates = nullptr) {
+  if (terminates) *terminates = true;
   for (int iterations = 0; iterations < 64; ++iterations) {
     shared_scope* best = nullptr;
     for (auto s = sharings.rbegin(); s != sharings.rend(); ++s)
@@ -134,9 +134,9 @@ std::string shared_name(std::string name, bool used = false, bool* settled = nul
         if ((!best || scope.from.size() > best->from.size()) && scope(name)) best = &scope;
     if (!best) return name;
     name = *(*best)(name);
-    best->met = best->met || used;
+    best->applied = best->applied || used;
   }
-  if (settled) *settled = false;
+  if (terminates) *terminates = false;
   return name;
 }
 void made_in_sharings(const std::string& name, const std::shared_ptr<std::string>& complaint) {
@@ -150,9 +150,9 @@ void check_scope(std::string_view what, std::string_view function, const argumen
   const std::string before = origin::prefix() + std::string(what) + ": ";
   check(function, a, before, true);
   if (!a.name.empty())
-    lamina::detail::raise(error_kind::value, before + "`name` belongs to a call of " + std::string(function));
+    lamina::detail::raise(error_kind::value, before + "`name` can only be set in a call of " + std::string(function));
   if (a.model)
-    lamina::detail::raise(error_kind::value, before + "`model` belongs to a call of " + std::string(function));
+    lamina::detail::raise(error_kind::value, before + "`model` can only be set in a call of " + std::string(function));
 }
 
 }  // namespace
@@ -174,17 +174,17 @@ parameter_sharing::parameter_sharing(const renaming& names, const origin&) : err
   for (const auto& [from, to] : names) {
     if (from.find_first_not_of('/') == from.npos)
       lamina::detail::raise(error_kind::value,
-                            before + "a first name is empty; it is to be that of a scope inside the present one");
+                            before + "a first name is empty; expected a scope inside the current one");
     added.scopes.push_back({in_scope(from), in_scope(to), to.find_first_not_of('/') != to.npos});
   }
   sharings.push_back(std::move(added));
   for (const auto& s : sharings)
     for (const auto& scope : s.scopes) {
-      bool settled = scope.from != scope.to;
-      if (settled) shared_name(scope.from + "/x", false, &settled);
-      if (settled) continue;
+      bool terminates = scope.from != scope.to;
+      if (terminates) shared_name(scope.from + "/x", false, &terminates);
+      if (terminates) continue;
       text t;
-      t << before << "`" << scope.from << "` leads back to itself or into itself";
+      t << before << "`" << scope.from << "` shares with itself or a scope inside it";
       sharings.pop_back();  // the destructor does not run if the constructor throws
       lamina::detail::raise(error_kind::value, t);
     }
@@ -194,10 +194,10 @@ parameter_sharing::~parameter_sharing() {
   sharings.pop_back();
   if (ended.complaints.empty() || std::uncaught_exceptions() > errors_) return;
   for (const auto& scope : ended.scopes) {
-    if (scope.met) continue;
+    if (scope.applied) continue;
     text t;
-    t << ended.place << "nothing with parameters was made in the scope `" << scope.from
-      << "`, which was to share those of `" << scope.to << "`";
+    t << ended.place << "no parameters were created in scope `" << scope.from << "`, which was to share those of `"
+      << scope.to << "`";
     const std::vector<std::string_view> there(ended.made.begin(), ended.made.end());
     suggest_names(t, scope.from, there);
     for (const auto& c : ended.complaints)
@@ -235,7 +235,7 @@ struct model::implementation {
   }
   static constexpr char after_layers[] = {'_', '.'};
   // Raises the pending error of an ended parameter_sharing.
-  void tell() const {
+  void raise_pending() const {
     if (!complaint->empty()) [[unlikely]]
       lamina::detail::raise(error_kind::value, std::exchange(*complaint, {}));
   }
@@ -267,15 +267,15 @@ struct model::implementation {
     const auto fail = [&](error_kind kind, const text& why) {
       main.symbols().fail(kind, text("add_updates: ") << why);
     };
-    if (!gradients) fail(error_kind::state, text("there are no gradients; add_gradient_operators comes before"));
+    if (!gradients) fail(error_kind::state, text("there are no gradients; call add_gradient_operators first"));
     if (o.by_rows && !by_rows)
       fail(error_kind::value, text("`by_rows` takes an optimizer whose rows do not depend on each other: sgd, adagrad, "
                                    "ftrl or adam"));
     if (o.by_rows && o.max_gradient_norm > 0)
       fail(error_kind::value, text("`by_rows` and `max_gradient_norm` do not go together; clip dense gradients"));
     const auto from_0 = [&](std::string_view name, double x) {
-      if (const text fault = lamina::detail::number_fault(name, x, options.element); !fault.empty())
-        fail(error_kind::value, fault);
+      if (const text problem = lamina::detail::hyperparameter_problem(name, x, options.element); !problem.empty())
+        fail(error_kind::value, problem);
     };
     if (o.rate.empty()) from_0("`lr`", rate);
     from_0("`max_gradient_norm`", o.max_gradient_norm);
@@ -294,7 +294,7 @@ struct model::implementation {
       } else all.push_back({i, p.at, o.regularizer.gradient(p.at, p.gradient), {}});
     }
     if (all.empty())
-      main.symbols().fail(error_kind::state, text("add_updates: no parameter has a gradient and is not updated yet"));
+      main.symbols().fail(error_kind::state, text("add_updates: no parameter with a gradient is left to update"));
     if (o.max_gradient_norm > 0) {
       std::vector<value> whole;
       for (const auto& u : all) whole.push_back(u.gradient);
@@ -317,7 +317,7 @@ struct model::implementation {
   std::map<std::string, int> next_auto;                     // next number for unnamed layers, by base name
   std::shared_ptr<std::string> complaint = std::make_shared<std::string>();
   std::set<std::pair<std::string, std::string>> sharing;  // layer names and the names that own their parameters
-  std::vector<said> defaults;
+  std::vector<scoped_arguments> defaults;
   std::optional<gradient_map> gradients;
 };
 
@@ -326,19 +326,19 @@ model::model(net main, net init, const model_options& o, std::vector<parameter_i
     : impl_(std::make_unique<implementation>(std::move(main), std::move(init), o, std::move(parameters))) {}
 model::~model() = default;
 net& model::main() {
-  impl_->tell();
+  impl_->raise_pending();
   return impl_->main;
 }
 net& model::init() {
-  impl_->tell();
+  impl_->raise_pending();
   return impl_->init;
 }
 const net& model::main() const {
-  impl_->tell();
+  impl_->raise_pending();
   return impl_->main;
 }
 const net& model::init() const {
-  impl_->tell();
+  impl_->raise_pending();
   return impl_->init;
 }
 const model_options& model::options() const { return impl_->options; }
@@ -348,7 +348,7 @@ model::scope::~scope() { innermost = outer_; }
 model& model::current() {
   if (!innermost)
     lamina::detail::raise(error_kind::state,
-                          origin::prefix() + "a layer function needs a model: say .model = &m, or open a model::scope");
+                          origin::prefix() + "a layer function needs a model: set .model = &m, or open a model::scope");
   return *innermost;
 }
 
@@ -360,7 +360,7 @@ void model::defaults(std::string_view function, const arguments& a, const origin
 value model::parameter(std::string_view name, const shape& dims, const fill_rule& fill, parameter_tag tag,
                        const origin&) {
   auto& m = *impl_;
-  m.tell();
+  m.raise_pending();
   auto& symbols = m.main.symbols();
   const std::string own = symbols.full(name), full = shared_name(own, true);
   made_in_sharings(own, m.complaint);
@@ -369,7 +369,7 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
     text t;
     if (known->at.type() != type)
       symbols.fail(error_kind::shape,
-                   t << "parameter `" << full << "` is " << known->at.type() << " and is asked for as " << type);
+                   t << "parameter `" << full << "` is " << known->at.type() << "; requested as " << type);
     return known->at;
   }
   symbols.check_free(full);
@@ -378,7 +378,7 @@ value model::parameter(std::string_view name, const shape& dims, const fill_rule
   return v;
 }
 std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, std::string_view beginning) const {
-  impl_->tell();
+  impl_->raise_pending();
   std::vector<parameter_info> all;
   for (const auto& p : impl_->parameters)
     if ((!tag || p.tag == *tag) && std::string_view(p.name).starts_with(beginning)) all.push_back(p);
@@ -387,13 +387,13 @@ std::vector<parameter_info> model::parameters(std::optional<parameter_tag> tag, 
 
 std::vector<std::string> model::set_frozen(view<const std::string_view> patterns, bool on, const origin&) {
   auto& m = *impl_;
-  m.tell();
+  m.raise_pending();
   auto& symbols = m.main.symbols();
-  const std::string who = origin::prefix() + (on ? "freeze" : "unfreeze");
+  const std::string caller = origin::prefix() + (on ? "freeze" : "unfreeze");
   std::vector<std::string> names;
   for (const auto& p : m.parameters)
     if (p.tag != parameter_tag::computed) names.push_back(p.name);
-  auto found = names_that_fit(who, patterns, "parameter", names);
+  auto found = names_that_fit(caller, patterns, "parameter", names);
   for (const auto& n : found) {
     text t;
     if (m.find(n)->updated)
@@ -408,7 +408,7 @@ std::vector<std::string> model::set_frozen(view<const std::string_view> patterns
 
 const gradient_map& model::add_gradient_operators(const std::vector<gradient_target>& targets, const origin&) {
   auto& m = *impl_;
-  m.tell();
+  m.raise_pending();
   if (m.gradients)
     m.main.symbols().fail(error_kind::state, text("add_gradient_operators: the model has its gradients already"));
   m.gradients = m.main.add_gradient_operators(targets);
@@ -511,7 +511,7 @@ layer_run::layer_run(graph::model& m, std::string_view function, const arguments
 layer_run::~layer_run() { model_.impl_->main.symbols().body.path = outer_path_; }
 
 void layer_run::takes(const value& x) {
-  if (&x.owner() != &model_.main().symbols().body) foreign_ = &x.owner();
+  if (&x.owner() != &model_.main().symbols().body) other_program_ = &x.owner();
 }
 value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
   auto& symbols = model_.main().symbols();
@@ -520,12 +520,12 @@ value layer_run::run(const std::function<value(const trace_scope&)>& forward) {
   try {
     made = trace();
   } catch (const state_error&) {
-    if (!foreign_) throw;
+    if (!other_program_) throw;
     symbols.body.path = outer_path_;
     text t;
     t << function_ << ": an operand belongs to ";
-    if (foreign_->title.empty()) t << "a program that is no net and has no parameters; it takes weights as inputs";
-    else t << foreign_->title << "; `external(v)` makes it an input here, by its name";
+    if (other_program_->title.empty()) t << "a program that is not a net and has no parameters; pass weights as inputs";
+    else t << other_program_->title << "; `external(v)` makes it an input here, by its name";
     symbols.fail(error_kind::state, t);
   }
   if (walk_.training) {

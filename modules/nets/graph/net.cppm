@@ -160,7 +160,7 @@ export class net {
   /// The name of a value: its blob's, or an automatic one from net and operation, such as `train/matmul_2`.
   std::string name_of(const value& v) const;
   /// A name that is not in use: `x`, then `x_auto_0`, `x_auto_1`.
-  std::string free_name(std::string_view wanted) const;
+  std::string free_name(std::string_view preferred) const;
   /// Blobs that the workspace must provide, and blobs that a run writes to it.
   std::vector<std::string> external_inputs() const;
   std::vector<std::string> external_outputs() const;

@@ -22,8 +22,7 @@ net& net::operator=(net&&) noexcept = default;
 net::~net() = default;
 symbol_table& net::symbols() const {
   if (!symbols_) [[unlikely]]
-    detail::raise(error_kind::state,
-                  origin::prefix() + "net: it was moved to another one, and has no blobs and operations any more");
+    detail::raise(error_kind::state, origin::prefix() + "net: it was moved from and has no blobs and operations");
   return *symbols_;
 }
 const std::string& net::name() const { return symbols().name; }
@@ -42,7 +41,7 @@ fill_scope net::begin_fill(std::string_view name, const tensor_type& type) {
   b.check_free(b.full(name));
   if (!type.dims.is_static()) {
     text t;
-    b.fail(error_kind::shape, t << "blob `" << name << "` is to be filled, and its shape is not known: " << type.dims);
+    b.fail(error_kind::shape, t << "blob `" << name << "` cannot be filled; its shape is not known: " << type.dims);
   }
   const std::string here = b.body.place();
   return {b.generator(), type, b.first_site + b.body.next_site(),
@@ -54,8 +53,7 @@ value net::given(std::string_view name, const shape& s, std::initializer_list<do
   auto& b = symbols();
   text t;
   if (!s.is_static() || s.size() != static_cast<std::int64_t>(numbers.size()))
-    b.fail(error_kind::shape,
-           t << "blob `" << name << "` of shape " << s << " is given " << numbers.size() << " numbers");
+    b.fail(error_kind::shape, t << "blob `" << name << "` has shape " << s << "; got " << numbers.size() << " numbers");
   any_tensor all(tensor_type{element, s});
   with_type(element, [&]<class T>() {
     auto* out = reinterpret_cast<T*>(all.mutable_data());
@@ -85,7 +83,7 @@ value net::external(const value& v, const origin&) {
   text t;
   if (v.empty()) b.fail(error_kind::value, text("external: an empty value"));
   const program& other = v.owner();
-  if (&other == &b.body) b.fail(error_kind::state, text("external: the value is of this net already"));
+  if (&other == &b.body) b.fail(error_kind::state, text("external: the value belongs to this net already"));
   std::string as;
   if (const auto kind = other.at(v.id()).kind; kind == node_kind::input || kind == node_kind::state)
     as = other.at(v.id()).name;
@@ -99,7 +97,7 @@ value net::external(const value& v, const origin&) {
     const auto& is = b.body.type(known->second.versions[0]);
     if (known->second.external && is == v.type()) return b.at(known->second.versions.back());
     b.fail(error_kind::state,
-           t << "external: blob `" << as << "` is there already as " << is << ", from " << known->second.where[0]);
+           t << "external: blob `" << as << "` already exists as " << is << ", from " << known->second.where[0]);
   }
   return b.add(as, b.body.input(as, v.type()), true);
 }
@@ -119,7 +117,7 @@ value net::iterations(const origin&) {
 
 value net::assign(const value& blob, const value& next, const origin&) {
   auto& b = symbols();
-  b.check_mine(blob, "the blob to be assigned");
+  b.check_owned(blob, "the blob to be assigned");
   text t;
   auto at = b.blobs.end();
   if (const auto begun = b.begun.find(blob.id()); begun != b.begun.end()) {  // blobs whose first version is this value
@@ -133,7 +131,7 @@ value net::assign(const value& blob, const value& next, const origin&) {
     at = b.blobs.find(named->second);
   if (at == b.blobs.end()) {
     b.fail(error_kind::value,
-           t << "assign: `" << b.name_of(blob.id()) << "` is no blob; `output` makes one of a value");
+           t << "assign: `" << b.name_of(blob.id()) << "` is not a blob; name the value with `output`");
   }
   return b.assign(at->first, at->second, next);
 }
@@ -146,7 +144,7 @@ value net::assign(std::string_view blob, const value& next, const origin&) {
 }
 value net::output(std::string_view name, const value& v, const origin&) {
   auto& b = symbols();
-  b.check_mine(v, "the output");
+  b.check_owned(v, "the output");
   const std::string as = b.full(name);
   b.check_free(as, v.id());
   return b.add(as, v, false);
@@ -162,12 +160,12 @@ value net::operator[](std::string_view name) const {
 }
 bool net::has(std::string_view name) const { return symbols().known(name).has_value(); }
 std::string net::name_of(const value& v) const {
-  symbols().check_mine(v, "the value");
+  symbols().check_owned(v, "the value");
   return symbols().name_of(v.id());
 }
-std::string net::free_name(std::string_view wanted) const {
+std::string net::free_name(std::string_view preferred) const {
   auto& b = symbols();
-  const std::string full = b.full(wanted);
+  const std::string full = b.full(preferred);
   std::string s = full;
   for (int i = 0; b.has(s); ++i) s = full + "_auto_" + std::to_string(i);
   return s.substr(name_scope::current().size());

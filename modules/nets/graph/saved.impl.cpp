@@ -57,7 +57,7 @@ template <class F> auto about_file(const std::string& path, F f) {
     lamina::detail::raise(error_kind::value, t << files_of_net(path).structure << ": " << e.what());
   }
 }
-std::string said(const std::map<std::string, std::string>& metadata, std::string_view key) {
+std::string metadata_value(const std::map<std::string, std::string>& metadata, std::string_view key) {
   auto at = metadata.find(std::string(key));
   return at == metadata.end() ? std::string() : at->second;
 }
@@ -155,7 +155,7 @@ void save(const std::string& path, const net& n, const workspace& ws, const orig
 }
 net load(const std::string& path, workspace& into, const origin&) {
   const saved_net s = load_net(path);
-  std::string name = said(s.metadata, name_key);
+  std::string name = metadata_value(s.metadata, name_key);
   if (name.empty()) name = files_of_net(path).structure;
   net n = net_of(name, *s.program, s.states);
   feed(into, s.states);
@@ -191,25 +191,25 @@ std::unique_ptr<model> load_model(const std::string& path, workspace& into, cons
     text t;
     lamina::detail::raise(error_kind::file, t << file.weights << ": " << why);
   };
-  const std::string kind = said(s.metadata, model_key), name = said(s.metadata, name_key);
+  const std::string kind = metadata_value(s.metadata, model_key), name = metadata_value(s.metadata, name_key);
   if (kind.empty() || name.empty()) fail("these are not the weights of a saved graph::model");
   model_options o;
   o.element = kind.starts_with("float64") ? dtype::float64 : dtype::float32;
   o.training = kind.ends_with("training");
-  const std::string seed = said(s.metadata, seed_key);
+  const std::string seed = metadata_value(s.metadata, seed_key);
   o.seed = std::strtoll(seed.c_str(), nullptr, 10);
   net main = made_of(name, *s.program, o.seed), start = made_of(name + "_init", *first.program, o.seed);
   std::vector<parameter_info> parameters;
-  for (const auto& [key, words] : s.metadata) {
+  for (const auto& [key, description] : s.metadata) {
     if (!key.starts_with(parameter_key)) continue;
-    const auto gap = words.find(' '), second = words.find(' ', gap + 1);
-    const auto tag = std::find(std::begin(tags), std::end(tags), std::string_view(words).substr(0, gap));
-    if (gap == words.npos || second == words.npos || tag == std::end(tags))
+    const auto gap = description.find(' '), second = description.find(' ', gap + 1);
+    const auto tag = std::find(std::begin(tags), std::end(tags), std::string_view(description).substr(0, gap));
+    if (gap == description.npos || second == description.npos || tag == std::end(tags))
       fail("metadata of a parameter is not `tag updated name`");
-    parameter_info p{words.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
+    parameter_info p{description.substr(second + 1), {}, static_cast<parameter_tag>(tag - std::begin(tags))};
     const parameter* state = s.states.find(p.name);
     p.frozen = p.tag != parameter_tag::computed && state && !state->trainable();
-    p.updated = words.substr(gap + 1, second - gap - 1) == "updated";
+    p.updated = description.substr(gap + 1, second - gap - 1) == "updated";
     const auto blob = main.symbols().blobs.find(p.name);
     if (blob == main.symbols().blobs.end() || !blob->second.external)
       fail("metadata names a parameter that the net does not have");

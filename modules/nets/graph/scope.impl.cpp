@@ -19,13 +19,13 @@ name_scope::name_scope(std::string_view name, bool reset) : outer_(prefix) {
 name_scope::~name_scope() { prefix.swap(outer_); }
 const std::string& name_scope::current() { return prefix; }
 
-device_scope::device_scope(std::string_view wanted, const origin&) : outer_(device) {
-  if (!wanted.empty() && wanted != "cpu") {
+device_scope::device_scope(std::string_view requested, const origin&) : outer_(device) {
+  if (!requested.empty() && requested != "cpu") {
     text t;
     detail::raise(error_kind::value,
-                  t << origin::prefix() << "device_scope: there is no device `" << wanted << "`; there is `cpu`");
+                  t << origin::prefix() << "device_scope: there is no device `" << requested << "`; there is `cpu`");
   }
-  device = wanted;
+  device = requested;
 }
 device_scope::~device_scope() { device.swap(outer_); }
 const std::string& device_scope::current() { return device; }

@@ -73,24 +73,24 @@ class symbol_table {
     if (auto here = body.place(); !here.empty()) t << here << ": ";
     detail::raise(kind, t << body.title << ": " << why);
   }
-  [[noreturn]] void no_blob(std::string_view wanted) const {
+  [[noreturn]] void no_blob(std::string_view requested) const {
     text t;
     std::vector<std::string_view> there;
     for (const auto& b : blobs) there.push_back(b.first);
     for (const auto& a : aliases) there.push_back(a.first);
     std::vector<std::string> results;  // automatic names always contain '/'
-    if (wanted.find('/') != wanted.npos)
+    if (requested.find('/') != requested.npos)
       for (std::size_t i = 0; i < body.nodes().size(); ++i)
         for (std::size_t r = 0; r < body.nodes()[i].results.size(); ++r)
           if (const value_id id{static_cast<std::int32_t>(i), static_cast<std::int32_t>(r)}; !names.contains(id))
             results.push_back(name_of(id));
-    std::erase(results, wanted);
+    std::erase(results, requested);
     there.insert(there.end(), results.begin(), results.end());
-    t << "there is no blob `" << wanted << "`";
-    suggest_names(t, wanted, there);
+    t << "there is no blob `" << requested << "`";
+    suggest_names(t, requested, there);
     fail(error_kind::value, t);
   }
-  void check_mine(const value& v, std::string_view what) const {
+  void check_owned(const value& v, std::string_view what) const {
     text t;
     if (v.empty()) fail(error_kind::value, t << what << " is an empty value");
     if (&v.owner() != &body)
@@ -152,14 +152,14 @@ class symbol_table {
   void check_free(const std::string& as, value_id of = {}) const {
     text t;
     if (auto a = aliases.find(as); a != aliases.end() && a->second != of)
-      fail(error_kind::state, t << "`" << as << "` is there already, and belongs to a gradient");
+      fail(error_kind::state, t << "`" << as << "` already exists and belongs to a gradient");
     auto b = blobs.find(as);
     if (b == blobs.end()) return;
-    fail(error_kind::state, t << "blob `" << as << "` is there already, from " << b->second.where[0]
+    fail(error_kind::state, t << "blob `" << as << "` already exists, from " << b->second.where[0]
                               << "; `assign` gives it another version");
   }
   value assign(const std::string& as, blob& b, const value& next) {
-    check_mine(next, "what `" + as + "` is to become");
+    check_owned(next, "the new value of `" + as + "`");
     const tensor_type& is = body.type(b.versions.back());
     const tensor_type& given = next.type();
     text t;
@@ -167,8 +167,8 @@ class symbol_table {
       fail(is.element == given.element ? error_kind::shape : error_kind::type,
            t << "blob `" << as << "` is " << is << " and is assigned " << given);
     if (b.external && !is.dims.is_static())
-      fail(error_kind::shape, t << "blob `" << as << "` is " << is
-                                << "; an external blob that is assigned must have a shape that is known");
+      fail(error_kind::shape,
+           t << "blob `" << as << "` is " << is << "; an assigned external blob needs a known shape");
     b.versions.push_back(next.id());
     b.where.push_back(here());
     names.try_emplace(next.id(), as);

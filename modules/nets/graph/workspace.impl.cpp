@@ -26,12 +26,12 @@ struct slot {
 };
 using slots = std::map<std::string, slot, std::less<>>;
 
-[[noreturn]] void no_such(std::string_view what, std::string_view wanted, const auto& there) {
+[[noreturn]] void no_such(std::string_view what, std::string_view requested, const auto& there) {
   text t;
   std::vector<std::string_view> names;
   for (const auto& n : there) names.push_back(n.first);
-  t << "workspace: there is no " << what << " `" << wanted << "`";
-  suggest_names(t, wanted, names);
+  t << "workspace: there is no " << what << " `" << requested << "`";
+  suggest_names(t, requested, names);
   detail::raise(error_kind::value, t);
 }
 
@@ -77,7 +77,7 @@ class instance {
   std::string explain() {
     std::string s;
     as_of(*net_, [&] {
-      look();
+      refresh();
       s = session_.explain(view<const shape>(shapes_));
     });
     return s;
@@ -85,7 +85,7 @@ class instance {
   std::vector<operation_cost> costs() {
     std::vector<operation_cost> all;
     as_of(*net_, [&] {
-      look();
+      refresh();
       for (const auto& plan : session_.fresh_plans(view<const shape>(shapes_), memory_sharing::best))
         for (const auto& l : plan->lines()) all.push_back(cost_of(l));
     });
@@ -94,7 +94,7 @@ class instance {
   memory_estimate estimate(memory_sharing how) {
     memory_estimate m;
     as_of(*net_, [&] {
-      look();
+      refresh();
       for (const auto& plan : session_.fresh_plans(view<const shape>(shapes_), how)) {  // segments share no memory
         const plan_cost& c = plan->cost();
         m.arena += c.arena;
@@ -112,7 +112,7 @@ class instance {
     if (times <= 0) return;
     as_of(*net_, [&] {
       auto lock = making ? std::unique_lock(*making) : std::unique_lock<std::mutex>();
-      look();
+      refresh();
       if (session_.in_segments()) {  // segments are prepared during the run: keep the lock
         for (std::int64_t i = 0; i < times; ++i) run_in_segments();
         return;
@@ -128,7 +128,7 @@ class instance {
   net_times benchmark(std::int64_t times, std::int64_t warm_up) {
     net_times t;
     as_of(*net_, [&] {
-      look();
+      refresh();
       executor* e = session_.in_segments() ? nullptr : &ready();
       const auto run = [&] {
         const auto begin = std::chrono::steady_clock::now();
@@ -210,12 +210,12 @@ class instance {
   void check(const bound& b, const tensor_type& is) const {
     if (is.element == b.type.element && fits(b.type.dims, is.dims)) return;
     text t;
-    t << "blob `" << b.name << "` is to be " << b.type << " and the workspace has " << is << taken_at(b.name);
+    t << "blob `" << b.name << "` must be " << b.type << "; the workspace has " << is << taken_at(b.name);
     detail::raise(is.element == b.type.element ? error_kind::shape : error_kind::type, t);
   }
 
   // Refreshes states and input shapes from the current blobs.
-  void look() {
+  void refresh() {
     bool moved = !made_;
     for (auto& s : states_) {
       const any_tensor& v = found(s).value;
@@ -242,7 +242,7 @@ class instance {
   }
   // Runs a net with data-dependent shapes; exchanges the output blobs after the run, when their shapes are known.
   void run_in_segments(std::vector<timed_plan>* times = nullptr) {
-    look_for_outputs();
+    bind_outputs();
     {
       std::vector<any_tensor> values;
       for (auto& i : inputs_) values.push_back(i.at->value);
@@ -254,7 +254,7 @@ class instance {
   }
 
   // Binds outputs by this net's names; its plan may be shared with an equal net that uses other names.
-  void look_for_outputs() {
+  void bind_outputs() {
     if (outputs_.empty())
       for (const auto& o : net_->body->outputs()) outputs_.push_back({o.name, {}, &blobs_[o.name]});
   }
@@ -266,7 +266,7 @@ class instance {
   }
   void bind(executor& e) {
     for (std::size_t i = 0; i < inputs_.size(); ++i) e.bind_input(i, inputs_[i].at->value.data());
-    look_for_outputs();
+    bind_outputs();
     const auto& types = e.plan().output_types();
     for (std::size_t i = 0; i < types.size(); ++i) {
       any_tensor& v = outputs_[i].at->value;
@@ -335,7 +335,7 @@ struct running::implementation {
   std::string net;
   std::atomic<bool> done{false};
   std::exception_ptr error{};
-  bool told = false, left = false;  // the error was requested; the handle is gone
+  bool reported = false, left = false;  // the error was requested; the handle is gone
   const std::uint32_t process = detail::process_number();
   std::mutex joining;
   std::thread thread;
@@ -373,7 +373,7 @@ bool running::done() const { return !impl_ || impl_->done.load(std::memory_order
 void running::wait() {
   if (!impl_) return;
   impl_->join();
-  impl_->told = true;
+  impl_->reported = true;
   if (impl_->error) std::rethrow_exception(impl_->error);
 }
 
@@ -388,11 +388,11 @@ struct workspace::implementation {
       auto& run = *static_cast<running::implementation*>(s.under_way.run());
       if (!run.done.load(std::memory_order_acquire)) {
         text t;
-        detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is under way in space `" << current
+        detail::raise(error_kind::state, t << "workspace: net `" << run.net << "` is running in space `" << current
                                            << "`; wait for it first");
       }
-      if (run.left && !run.told) {
-        run.told = true;
+      if (run.left && !run.reported) {
+        run.reported = true;
         if (run.error) std::rethrow_exception(run.error);
       }
       s.under_way = {};
@@ -416,7 +416,7 @@ workspace& workspace::operator=(workspace&&) noexcept = default;
 workspace::~workspace() = default;
 workspace::implementation& workspace::all() const {
   if (!impl_) [[unlikely]]
-    detail::raise(error_kind::state, "workspace: it was moved to another one, and has no blobs and nets any more");
+    detail::raise(error_kind::state, "workspace: it was moved from and has no blobs and nets");
   return *impl_;
 }
 
@@ -470,7 +470,7 @@ void workspace::create(const net& n, const create_options& o) {
   auto& here = all().here();
   if (!o.overwrite && here.nets.contains(n.name())) {
     text t;
-    t << "workspace: net `" << n.name() << "` is there already; create(net, {.overwrite = true}) replaces it";
+    t << "workspace: net `" << n.name() << "` already exists; create(net, {.overwrite = true}) replaces it";
     detail::raise(error_kind::state, t);
   }
   auto made = std::make_unique<instance>(n.to_run(), here.blobs, all().where, o);
@@ -535,15 +535,15 @@ class step_runner {
 
   // `alone`: runs exclusively, between the nets of all other steps.
   void run(const execution_step& s, bool alone = false) {
-    std::vector<std::shared_ptr<due>> mine;
+    std::vector<std::shared_ptr<due>> added;
     for (const auto& part : s.steps)
-      if (part.every_ms > 0) mine.push_back(add_due(part));
+      if (part.every_ms > 0) added.push_back(add_due(part));
     for (std::int64_t i = 0; i < s.times && !failed_; ++i) {
       if (!s.net.empty()) run_net(s.net, alone);
       else run_parts(s, alone);
       if (!s.stop_when.empty() && stops(s.stop_when)) break;
     }
-    for (const auto& d : mine) {
+    for (const auto& d : added) {
       remove(d);
       if (!failed_) between_others([&] { run(*d->step, true); }, alone);
     }
@@ -634,12 +634,12 @@ class step_runner {
     instance& net = *space_.nets.find(name)->second;
     if (alone) return net.run(1, &making_);
     {
-      std::unique_lock lock(turn_);
+      std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return !alone_; });
       ++active_;
     }
     const auto leave = [&] {
-      std::lock_guard lock(turn_);
+      std::lock_guard lock(mutex_);
       --active_;
       changed_.notify_all();
     };
@@ -657,7 +657,7 @@ class step_runner {
     text t;
     if (!is.dims.is_static() || is.dims.size() != 1)
       detail::raise(error_kind::value,
-                    t << "workspace: blob `" << blob << "` is to end a step and is " << is << ", not one element");
+                    t << "workspace: blob `" << blob << "` of `stop_when` is " << is << "; expected one element");
   }
   bool stops(const std::string& blob) {
     std::lock_guard lock(making_);
@@ -677,16 +677,16 @@ class step_runner {
   std::shared_ptr<due> add_due(const execution_step& s) {
     auto d = std::make_shared<due>(due{&s, {}});
     d->advance();
-    std::lock_guard lock(turn_);
+    std::lock_guard lock(mutex_);
     dues_.push_back(d);
     return d;
   }
   void remove(const std::shared_ptr<due>& d) {
-    std::lock_guard lock(turn_);
+    std::lock_guard lock(mutex_);
     std::erase(dues_, d);
   }
   std::shared_ptr<due> take_due() {
-    std::lock_guard lock(turn_);
+    std::lock_guard lock(mutex_);
     for (const auto& d : dues_)
       if (std::chrono::steady_clock::now() >= d->next) {
         d->advance();
@@ -696,13 +696,13 @@ class step_runner {
   }
   template <class F> void between_others(F f, bool alone) {
     if (alone) return f();
-    std::unique_lock lock(turn_);
+    std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return !alone_; });
     alone_ = true;  // no other net starts from here on
     changed_.wait(lock, [&] { return active_ == 0; });
     lock.unlock();
     const auto leave = [&] {
-      std::lock_guard again(turn_);
+      std::lock_guard again(mutex_);
       alone_ = false;
       changed_.notify_all();
     };
@@ -717,7 +717,7 @@ class step_runner {
 
   space& space_;
   std::mutex making_;  // guards shared data during preparation of nets
-  std::mutex turn_;
+  std::mutex mutex_;
   std::condition_variable changed_;
   int active_ = 0;
   bool alone_ = false;

@@ -204,10 +204,11 @@ export struct grouped_query_attention {
     detail::heads_of{embed_dim, num_heads, bias, causal}.check("grouped_query_attention", x, why);
     if (!why.empty()) return;
     if (num_kv_heads < 1 || num_heads % num_kv_heads)
-      why << "grouped_query_attention: " << num_heads << " heads of queries do not share " << num_kv_heads
-          << " heads of keys";
+      why << "grouped_query_attention: " << num_heads << " query heads are not a multiple of " << num_kv_heads
+          << " key heads";
     else if (embed_dim / num_heads % 2)
-      why << "grouped_query_attention: a depth of " << embed_dim / num_heads << " is odd, and positions rotate pairs";
+      why << "grouped_query_attention: a head size of " << embed_dim / num_heads
+          << " is odd; rotary positions need pairs";
   }
   constexpr auto forward(auto& s, const auto& x) const {
     const std::int64_t depth = embed_dim / num_heads;

@@ -17,7 +17,7 @@ export struct dot {
   constexpr auto forward(auto& s, const auto& lhs, const auto& rhs) const {
     using product = std::remove_cvref_t<decltype(lamina::matmul(lhs, rhs))>;
     const auto n = policy_of<axis_count>(s).value;
-    if (n < 1 || n > 3) s.refuse("dot: the policy axis_count is 1, 2 or 3");
+    if (n < 1 || n > 3) s.refuse("dot: the policy axis_count must be 1, 2 or 3");
     return n == 2   ? product(lamina::dot<2>(lhs, rhs))
            : n == 3 ? product(lamina::dot<3>(lhs, rhs))
                     : product(lamina::matmul(lhs, rhs));

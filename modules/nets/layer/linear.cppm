@@ -133,7 +133,7 @@ export struct conv1d {
     else if (groups < 1 || in_channels % groups || out_channels % groups)
       why << "conv1d: groups " << groups << " does not divide " << in_channels << " and " << out_channels
           << " channels";
-    else if (causal && padding) why << "conv1d: a causal layer chooses its padding, which must be 0";
+    else if (causal && padding) why << "conv1d: `padding` must be 0 if `causal` is set";
     else if (s.rank != 3 || !may_equal(s[1], in_channels))
       why << "conv1d expects sequences [N, " << in_channels << ", L] but is given " << s;
   }
@@ -195,7 +195,7 @@ export struct embedding_bag {
     check_table("embedding_bag", num_embeddings, embedding_dim, padding_idx, x[0], why);
     if (!why.empty()) return;
     if (x[0].dims.rank < 1) why << "embedding_bag expects bags of ids [..., L] but is given " << x[0];
-    else if (weighted && mode != bag_mode::sum) why << "embedding_bag: `weighted` bags are sums; `mode` is another one";
+    else if (weighted && mode != bag_mode::sum) why << "embedding_bag: `weighted` needs `mode` sum";
     else if (weighted && (!is_real(x[1].element) || !fits(x[0].dims, x[1].dims)))
       why << "embedding_bag expects a real weight for each id, " << x[0].dims << ", but is given " << x[1];
   }

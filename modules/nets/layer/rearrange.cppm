@@ -95,7 +95,7 @@ export struct split {
     return {all.data(), static_cast<std::size_t>(parts < 1 ? 1 : parts > 8 ? 8 : parts)};
   }
   constexpr void check(view<const tensor_type>, text& why) const {
-    if (parts < 1 || parts > 8) why << "split has 1 to 8 parts and is given " << parts;
+    if (parts < 1 || parts > 8) why << "split takes 1 to 8 parts; got " << parts;
   }
   template <class S, class V> constexpr void forward_ports(S&, view<const V> in, view<V> out) const {
     for (std::size_t i = 0; i < out.size(); ++i)

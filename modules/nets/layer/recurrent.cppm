@@ -92,11 +92,11 @@ export struct lstm_cell {
     if (biased(*this, s))
       gates = gates + (s.parameter("bias_ih", shape{4 * hidden_size}, start) +
                        s.parameter("bias_hh", shape{4 * hidden_size}, start));
-    return behind(s, gates, c, hidden_size, peephole);
+    return after_products(s, gates, c, hidden_size, peephole);
   }
   /// The step after its matrix products: output and next cell state.
-  static constexpr auto behind(auto& s, const auto& gates, const auto& c, std::int64_t width, bool peephole,
-                               std::string_view weight = "weight_p") {
+  static constexpr auto after_products(auto& s, const auto& gates, const auto& c, std::int64_t width, bool peephole,
+                                       std::string_view weight = "weight_p") {
     if (!peephole) return lamina::lstm_gates(gates, c);
     auto p = s.parameter(weight, shape{3 * width}, initializer::kaiming_uniform(width));
     auto through = [&](std::int64_t part) {
@@ -135,14 +135,14 @@ export struct gru_cell {
         lamina::matmul(x, s.parameter("weight_ih", shape{3 * hidden_size, input_size}, start), {.transpose_b = true});
     auto u = s.parameter("weight_hh", shape{3 * hidden_size, hidden_size}, start);
     using V = decltype(gates);
-    if (!biased(*this, s)) return behind<V>(gates, h, u, nullptr, hidden_size, form);
+    if (!biased(*this, s)) return after_products<V>(gates, h, u, nullptr, hidden_size, form);
     gates = gates + s.parameter("bias_ih", shape{3 * hidden_size}, start);
     V b = s.parameter("bias_hh", shape{3 * hidden_size}, start);
-    return behind<V>(gates, h, u, &b, hidden_size, form);
+    return after_products<V>(gates, h, u, &b, hidden_size, form);
   }
   /// The step after the matrix product of the input; `b` is null without a bias.
   template <class V>
-  static constexpr V behind(const V& x, const V& h, const V& u, const V* b, std::int64_t width, gru_form form) {
+  static constexpr V after_products(const V& x, const V& h, const V& u, const V* b, std::int64_t width, gru_form form) {
     if (form == gru_form::reset_after) {
       V gates = lamina::matmul(h, u, {.transpose_b = true});
       if (b) gates = gates + *b;
@@ -272,8 +272,7 @@ export template <Layer Step> struct recurrent {
       std::size_t r = 0;
       while (r < results.size() && !(results[r] == label(name.view().substr(before.size())))) ++r;
       if (r == results.size())
-        why << "input `" << names[i] << "` of the step has no output `" << name.view().substr(before.size())
-            << "` that it could be";
+        why << "input `" << names[i] << "` of the step needs an output `" << name.view().substr(before.size()) << "`";
       places[i] = {role::carry, carries++, r, 0};
     }
     auto walk = [&](const sequence_port& q) {
@@ -281,10 +280,10 @@ export template <Layer Step> struct recurrent {
       std::size_t i = 0;
       while (i < names.size() && !(names[i] == q.port)) ++i;
       if (i == names.size()) {
-        why << "there is no port `" << q.port << "` to walk along; the inputs of the step are";
+        why << "there is no port `" << q.port << "` to iterate over; the inputs of the step are";
         list_names(why, names);
       } else if (places[i].kind == role::carry)
-        why << "`" << q.port << "` is what an iteration leaves to the next, not a sequence";
+        why << "`" << q.port << "` is carried between iterations, not a sequence";
       else if (places[i].kind == role::same) places[i] = {role::sequence, walked++, 0, static_cast<int>(q.axis)};
     };
     bool named = false;
@@ -310,7 +309,7 @@ export template <Layer Step> struct recurrent {
     const int rank = v.shape().rank;
     if (axis >= -rank && axis < rank) return static_cast<int>(axis < 0 ? axis + rank : axis);
     text why;
-    why << "port `" << port << "` of shape " << v.shape() << " has no axis " << axis << " to walk along";
+    why << "port `" << port << "` of shape " << v.shape() << " has no axis " << axis << " to iterate over";
     s.refuse(why.view());
     return -1;
   }
@@ -352,8 +351,7 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
   if (l.input_size < 1 || l.hidden_size < 1 || l.num_layers < 1)
     why << name << " needs positive `input_size`, `hidden_size` and `num_layers` but has " << l.input_size << ", "
         << l.hidden_size << " and " << l.num_layers;
-  else if (l.reverse && l.bidirectional)
-    why << name << " is both `reverse` and `bidirectional`, which walks both ways already";
+  else if (l.reverse && l.bidirectional) why << name << " has both `reverse` and `bidirectional`; expected one";
   else if (!(l.dropout >= 0 && l.dropout < 1))
     why << name << " needs a dropout of at least 0 and below 1 but has " << l.dropout;
   else if (s.rank != 3)
@@ -367,13 +365,13 @@ constexpr void check_sequence(const auto& l, std::string_view name, view<const t
     const shape& h = x[next].dims;
     if (h.rank != 3 || !may_equal(h[0], l.num_layers * directions(l)) || !may_equal(h[1], samples) ||
         !may_equal(h[2], state_size(l, next - 1)))
-      why << name << " expects first states [" << l.num_layers * directions(l) << ", N, " << state_size(l, next - 1)
-          << "] but is given " << h << " beside " << s;
+      why << name << " expects initial states [" << l.num_layers * directions(l) << ", N, " << state_size(l, next - 1)
+          << "] but is given " << h << " for input " << s;
   }
   if (l.lengths && why.empty()) {
     const tensor_type& counts = x[x.size() - 1];
     if (counts.element != dtype::int64 || counts.dims.rank != 1 || !may_equal(counts.dims[0], samples))
-      why << name << " expects lengths int64 [N] but is given " << counts << " beside " << s;
+      why << name << " expects lengths int64 [N] but is given " << counts << " for input " << s;
   }
 }
 
@@ -527,10 +525,11 @@ export struct gru {
                       const auto start = initializer::kaiming_uniform(hidden_size);
                       V u = inner.parameter((text("weight_hh") << suffix).view(), shape{3 * hidden_size, hidden_size},
                                             start);
-                      if (!biased(*this, s)) made[0] = gru_cell::behind<V>(x, h[0], u, nullptr, hidden_size, form);
+                      if (!biased(*this, s))
+                        made[0] = gru_cell::after_products<V>(x, h[0], u, nullptr, hidden_size, form);
                       else {
                         V b = inner.parameter((text("bias_hh") << suffix).view(), shape{3 * hidden_size}, start);
-                        made[0] = gru_cell::behind<V>(x, h[0], u, &b, hidden_size, form);
+                        made[0] = gru_cell::after_products<V>(x, h[0], u, &b, hidden_size, form);
                       }
                     });
   }
@@ -573,8 +572,8 @@ export struct lstm {
     detail::walk<2>(*this, s, in, out, 4, true,
                     [&](auto& inner, const V& x, view<const V> state, view<V> made, std::string_view suffix) {
                       V gates = x + detail::with_state(*this, inner, state[0], 4, suffix);
-                      auto next = lstm_cell::behind(inner, gates, state[1], hidden_size, peephole,
-                                                    (text("weight_p") << suffix).view());
+                      auto next = lstm_cell::after_products(inner, gates, state[1], hidden_size, peephole,
+                                                            (text("weight_p") << suffix).view());
                       made[0] = proj_size == 0 ? V(next[0]) : projected(inner, V(next[0]), suffix);
                       made[1] = next[1];
                     });

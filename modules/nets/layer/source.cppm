@@ -80,8 +80,8 @@ export struct single_layer_perceptron {
     auto y = lamina::matmul(
         x, s.parameter("weight", shape{in_features, out_features}, initializer::kaiming_uniform(in_features)));
     if (policy_of<use_bias>(s).value) y = y + s.parameter("bias", shape{out_features}, initializer::constant(0));
-    return with_policy<activation_kind>(s, [&](const auto& said) {
-      if constexpr (requires { said.value; }) return s("activation", said.value, y);
+    return with_policy<activation_kind>(s, [&](const auto& chosen) {
+      if constexpr (requires { chosen.value; }) return s("activation", chosen.value, y);
       else {
         s.refuse("single_layer_perceptron needs the policy `activation`, as in activation(nn::tanh{})");
         return y;

@@ -74,16 +74,16 @@ void check_free(const parameter_store& all, const weight_adapter& a) {
   for (const auto& name : {a.a(), a.b()})
     if (all.find(name))
       raise(error_kind::value, t << "add_lora: the model has a parameter `" << name
-                                 << "` that is no factor of an adapter; weights of this name cannot have one");
+                                 << "` that is not a LoRA factor; the weight cannot have an adapter");
 }
 std::vector<std::string> names_of_weights(view<const weight_adapter> all) {
   std::vector<std::string> names;
   for (const auto& a : all) names.push_back(a.weight);
   return names;
 }
-void needs_adapters(const model_core& net, std::string_view who) {
+void needs_adapters(const model_core& net, std::string_view caller) {
   text t;
-  if (net.definition().adapters.empty()) raise(error_kind::state, t << who << ": the model has no adapters");
+  if (net.definition().adapters.empty()) raise(error_kind::state, t << caller << ": the model has no adapters");
 }
 }  // namespace
 
@@ -150,7 +150,7 @@ std::vector<std::string> load_lora(model_core& net, const std::string& path) {
   for (const auto& e : file.tensors) {
     const auto suffix =
         std::find_if(std::begin(suffixes), std::end(suffixes), [&](std::string_view s) { return e.name.ends_with(s); });
-    if (suffix == std::end(suffixes)) fail(e.name, "is no part of an adapter");
+    if (suffix == std::end(suffixes)) fail(e.name, "is not part of an adapter");
     const std::string weight = e.name.substr(0, e.name.size() - suffix->size());
     if (!file.find(weight + std::string(suffixes[0]))) fail(weight, "has no `lora_a` in the file");
     if (suffix != std::begin(suffixes)) continue;
@@ -158,17 +158,19 @@ std::vector<std::string> load_lora(model_core& net, const std::string& path) {
     if (!b || !s) fail(weight, "has no `lora_b` or no `lora_scale` in the file");
     const parameter* w = net.parameters().find(weight);
     if (!w || w->role() != state_role::parameter || net.inference().find_state(weight) < 0)
-      fail(weight, "is no weight that the model reads");
+      fail(weight, "is not a weight that the model reads");
     if (s->type != tensor_type{dtype::float64, {}}) fail(s->name, "is ", s->type, "; expected float64[]");
     const tensor_type& type = w->value().type();
-    if (type.dims.rank < 2 || !is_real(type.element)) fail(weight, "is ", type, ", which takes no adapter");
+    if (type.dims.rank < 2 || !is_real(type.element))
+      fail(weight, "is ", type, "; expected a real type and two axes or more");
     weight_adapter a{weight, e.type.dims.rank == 2 ? e.type.dims.at(0) : 0, 0, is_transposed(net.inference(), weight)};
-    const auto wanted = factors_of(type.dims, a.rank, a.transposed);
-    if (a.rank < 1 || e.type != tensor_type{type.element, wanted.a} || b->type != tensor_type{type.element, wanted.b})
+    const auto expected = factors_of(type.dims, a.rank, a.transposed);
+    if (a.rank < 1 || e.type != tensor_type{type.element, expected.a} ||
+        b->type != tensor_type{type.element, expected.b})
       fail(weight, "has factors ", e.type, " and ", b->type, ", and is ", type, " in the model");
     const any_tensor scale = file.read(*s);
     std::memcpy(&a.scale, scale.data(), sizeof a.scale);
-    if (!std::isfinite(a.scale)) fail(s->name, "is no finite number");
+    if (!std::isfinite(a.scale)) fail(s->name, "is not finite");
     read.push_back(std::move(a));
     factors.push_back(&e);
     factors.push_back(b);
@@ -182,7 +184,7 @@ std::vector<std::string> load_lora(model_core& net, const std::string& path) {
     text t;
     for (const auto& name : {a.a(), a.b()})
       if (net.parameters().find(name) && !is_factor(net.definition().adapters, name))
-        raise(error_kind::value, t << "load_lora: the model has a parameter `" << name << "` of its own");
+        raise(error_kind::value, t << "load_lora: the model already has a parameter `" << name << "`");
   }
   for (const auto* f : factors) all.add(f->name, file.read(*f), state_role::parameter);
   freeze_others(all, adapters);

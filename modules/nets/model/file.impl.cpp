@@ -12,7 +12,7 @@ import lamina.std;
 
 namespace lamina {
 
-using wanted_parameter = std::pair<std::string, tensor_type>;
+using expected_parameter = std::pair<std::string, tensor_type>;
 
 // Whether parameter files include it.
 bool is_saved(const parameter& p) { return p.role() == state_role::parameter || p.role() == state_role::statistic; }
@@ -43,7 +43,7 @@ struct file_match {
   load_report report;
 };
 
-file_match match(const safetensors_reader& file, view<const wanted_parameter> wanted, const parameter_store* model,
+file_match match(const safetensors_reader& file, view<const expected_parameter> expected, const parameter_store* model,
                  const std::string& path, const load_options& o) {
   text t;
   file_match m;
@@ -65,17 +65,19 @@ file_match match(const safetensors_reader& file, view<const wanted_parameter> wa
     for (const auto& e : file.tensors) in_file.push_back(e.name);
     refuse_pattern(path, patterns[i].from, "state that earlier patterns leave", in_file);
   }
-  std::set<std::string_view> asked;
-  for (const auto& [name, type] : wanted) {
+  std::set<std::string_view> requested;
+  for (const auto& [name, type] : expected) {
     const auto at = there.find(name);
     const file_entry* e = at == there.end() ? nullptr : at->second;
     if (!e) m.report.missing.push_back(name);
     else if (e->type != type) m.report.mismatched.push_back({name, e->type, type});
     else m.report.loaded.push_back(name);
     m.found.push_back(e && e->type == type ? e : nullptr);
-    asked.insert(name);
+    requested.insert(name);
   }
-  const auto is_known = [&](const std::string& name) { return asked.contains(name) || (model && model->find(name)); };
+  const auto is_known = [&](const std::string& name) {
+    return requested.contains(name) || (model && model->find(name));
+  };
   for (std::size_t i = 0; i < names.size(); ++i)
     if (!is_known(names[i]) && !counts_batches({names[i], file.tensors[i].type}, is_known))
       m.report.unexpected.push_back(names[i]);
@@ -96,19 +98,19 @@ void check(const load_report& r, const std::string& path, const load_options& o)
   } else if (unexpected) t << printable(r.unexpected[0]) << "` is in the file, but the model has none of this name";
   else return;
   if (missing + mismatched + unexpected > 1) {
-    t << "; of its states " << missing << " are missing, " << mismatched << " have another shape or type, and "
-      << unexpected << " are unexpected";
+    t << "; in total " << missing << " are missing, " << mismatched << " have another shape or type, and " << unexpected
+      << " are unexpected";
     if (!r.loaded.empty()) t << "; " << r.loaded.size() << " fit";
   }
   detail::raise(error_kind::file, t);
 }
 
 // Names and types of the parameters that a file of this store includes.
-std::vector<wanted_parameter> saved_of(const parameter_store& store) {
-  std::vector<wanted_parameter> wanted;
+std::vector<expected_parameter> saved_of(const parameter_store& store) {
+  std::vector<expected_parameter> expected;
   for (const auto& p : store)
-    if (is_saved(p)) wanted.emplace_back(p.name(), p.value().type());
-  return wanted;
+    if (is_saved(p)) expected.emplace_back(p.name(), p.value().type());
+  return expected;
 }
 }  // namespace
 
@@ -131,10 +133,10 @@ std::string load_report::print() const {
 
 // Reads parameters from a file, each into its own memory. The file may also contain states that `model` has under other
 // names.
-std::vector<any_tensor> read_parameters(view<const wanted_parameter> wanted, const parameter_store* model,
+std::vector<any_tensor> read_parameters(view<const expected_parameter> expected, const parameter_store* model,
                                         const std::string& path) {
   const safetensors_reader file(path);
-  const file_match m = match(file, wanted, model, path, {});
+  const file_match m = match(file, expected, model, path, {});
   check(m.report, path, {});
   std::vector<any_tensor> values;
   for (const auto* e : m.found) values.push_back(file.read(*e));
@@ -142,15 +144,15 @@ std::vector<any_tensor> read_parameters(view<const wanted_parameter> wanted, con
 }
 
 load_report load_parameters(parameter_store& store, const std::string& path, const load_options& options) {
-  const auto wanted = saved_of(store);
+  const auto expected = saved_of(store);
   const safetensors_reader file(path);
-  file_match m = match(file, wanted, &store, path, options);
+  file_match m = match(file, expected, &store, path, options);
   check(m.report, path, options);
   // Read all values before changing any; then copy into the memory that executors are bound to.
   std::vector<any_tensor> values;
   for (const auto* e : m.found) values.push_back(e ? file.read(*e) : any_tensor());
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (m.found[i]) store.find(wanted[i].first)->assign(values[i]);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (m.found[i]) store.find(expected[i].first)->assign(values[i]);
   return std::move(m.report);
 }
 

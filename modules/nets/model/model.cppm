@@ -67,7 +67,7 @@ struct trace_walk {
   trace_walk* outer = nullptr;
   std::vector<std::pair<value, value>> captured{};
   trace_listener* listener = nullptr;
-  std::vector<std::string> met{};  // paths of requested states; recorded only if `names` is set
+  std::vector<std::string> requested{};  // paths of requested states; recorded only if `names` is set
 };
 
 /// Scope that runs layers on values of a program. Parameters are states, found by path.
@@ -384,16 +384,16 @@ template <const auto& Topology> consteval text not_constant() {
   text t;
   if constexpr (is_topology<std::remove_cvref_t<decltype(Topology)>>) {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      auto look = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
+      auto check_one = [&]<std::size_t At>(std::integral_constant<std::size_t, At>) {
         if (t.empty() && !RunsAlone<Topology, At>)
           t << "sublayer `" << Topology.names[At] << "` (" << detail::layer_kind(Topology.layers.template get<At>())
             << "): its member `forward` is";
       };
-      (look(std::integral_constant<std::size_t, I>{}), ...);
+      (check_one(std::integral_constant<std::size_t, I>{}), ...);
     }(std::make_index_sequence<Topology.names.size()>());
   }
   if (t.empty()) t << "the member `forward` of a layer is";
-  t << " not constexpr, or calls what is not, so the compiler cannot work out the shapes";
+  t << " not constexpr or calls non-constexpr code, so the compiler cannot compute shapes";
   return t;
 }
 
@@ -403,7 +403,7 @@ template <const auto& Topology, class... Rest> struct model_arguments_check {
   static consteval text message() {
     text t;
     std::size_t inputs = 0, sets = 0, at = 1;
-    (look<Rest>(t, inputs, sets, at++), ...);
+    (check_argument<Rest>(t, inputs, sets, at++), ...);
     if (t.empty() && inputs == 0) {
       t << "the model has no input; write one for each input port after the topology, as in input<dyn, 4>; its input "
            "ports are";
@@ -413,14 +413,15 @@ template <const auto& Topology, class... Rest> struct model_arguments_check {
   }
 
  private:
-  template <class Next> static consteval void look(text& t, std::size_t& inputs, std::size_t& sets, std::size_t at) {
+  template <class Next>
+  static consteval void check_argument(text& t, std::size_t& inputs, std::size_t& sets, std::size_t at) {
     if (!t.empty()) return;
     if constexpr (is_policy_set<Next>) {
       if (sets++) t << "the policies of the model are given twice; write them in one policies<...>";
       else if constexpr (!is_real(dtype_of<element_of_policies<Next>>))
         t << "policy `element`: a model computes in float or double, not in " << dtype_of<element_of_policies<Next>>;
     } else if constexpr (ModelInput<Next>) {
-      if (sets) t << "argument " << at << " of model<...> is an input behind the policies; policies come last";
+      if (sets) t << "argument " << at << " of model<...> is an input after the policies; policies come last";
       ++inputs;
     } else {
       t << "argument " << at << " of model<...> is `" << type_name<Next>() << "`; it takes inputs, then policies<...>";
@@ -489,10 +490,10 @@ concept InMemory = requires(const X& x) {
   x.data().data();
 };
 /// Message for the first operand that is not in memory, such as `input 0 is an expression`.
-template <class... X> consteval text memory_fault(std::string_view what, std::string_view call) {
+template <class... X> consteval text memory_mismatch(std::string_view what, std::string_view call) {
   text t;
   std::size_t at = 0;
-  auto look = [&]<class Y>(std::type_identity<Y>) {
+  auto check_one = [&]<class Y>(std::type_identity<Y>) {
     if constexpr (!InMemory<Y>) {
       if (t.empty()) {
         t << what << at;
@@ -503,12 +504,12 @@ template <class... X> consteval text memory_fault(std::string_view what, std::st
     }
     ++at;
   };
-  (look(std::type_identity<X>{}), ...);
+  (check_one(std::type_identity<X>{}), ...);
   return t;
 }
 template <class Traits, class... X> struct call_check {
   static consteval text message() {
-    if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("input ", "net");
+    if constexpr (!(InMemory<X> && ...)) return memory_mismatch<X...>("input ", "net");
     else return of_tensors();
   }
 
@@ -517,23 +518,23 @@ template <class Traits, class... X> struct call_check {
     const tensor_type given[] = {{dtype_of<typename X::element_type>, X::pattern}..., {}};
     text t;
     if (sizeof...(X) != Traits::inputs) {
-      t << "the model has " << Traits::inputs << (Traits::inputs == 1 ? " input" : " inputs") << " and is given "
+      t << "the model has " << Traits::inputs << (Traits::inputs == 1 ? " input" : " inputs") << "; got "
         << sizeof...(X);
       return t;
     }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
-      const tensor_type wanted{Traits::elements[i], Traits::patterns[i]};
-      if (wanted.element != given[i].element)
-        t << "input " << i << " of the model is " << wanted << " and is given " << given[i];
-      else if (!call_fits(wanted.dims, given[i].dims))
-        t << "input " << i << " of the model is " << wanted.dims << " and is given " << given[i].dims;
+      const tensor_type expected{Traits::elements[i], Traits::patterns[i]};
+      if (expected.element != given[i].element)
+        t << "input " << i << " of the model is " << expected << "; got " << given[i];
+      else if (!call_fits(expected.dims, given[i].dims))
+        t << "input " << i << " of the model is " << expected.dims << "; got " << given[i].dims;
     }
-    if (t.empty()) look_at_names(t, view<const tensor_type>(given, sizeof...(X)));
+    if (t.empty()) check_dimension_names(t, view<const tensor_type>(given, sizeof...(X)));
     return t;
   }
 
  private:
-  static consteval void look_at_names(text& t, view<const tensor_type> given) {
+  static consteval void check_dimension_names(text& t, view<const tensor_type> given) {
     shape patterns[sizeof...(X) + 1], extents[sizeof...(X) + 1];
     for (std::size_t i = 0; i < sizeof...(X); ++i) {
       extents[i] = given[i].dims;
@@ -541,7 +542,7 @@ template <class Traits, class... X> struct call_check {
           Traits::patterns[i].rank == extents[i].rank ? Traits::patterns[i] : without_leading(Traits::patterns[i]);
     }
     if (const auto clash = clash_of_names({patterns, sizeof...(X)}, {extents, sizeof...(X)}))
-      t << "dimension `" << clash.name << "` of the inputs of the model is given both " << clash.first << " and "
+      t << "dimension `" << clash.name << "` of the inputs of the model is both " << clash.first << " and "
         << clash.second;
   }
 };
@@ -593,7 +594,7 @@ template <fixed_string Function> struct no_layer {
   static consteval text message() {
     text t;
     t << Function.view()
-      << " is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()";
+      << " takes a layer; got a model: use save(model, path), load(model, path) and model.parameters()";
     return t;
   }
 };

@@ -64,7 +64,7 @@ value trace_scope::leaf(const std::string& path, const tensor_type& type, const 
   return walk_->leaves->all.back().at;
 }
 std::string trace_scope::renamed(const std::string& path) const {
-  walk_->met.push_back(path);
+  walk_->requested.push_back(path);
   return (*walk_->names)(path);
 }
 bool trace_scope::is_trainable(std::string_view name) const {
@@ -166,7 +166,7 @@ std::vector<value> trace_layers(const model_definition& d, program& into, parame
   std::vector<value> out(d.outputs.size());
   d.trace(scope, inputs, view<value>(out));
   into.path.clear();
-  if (walk.names) walk.names->check({}, walk.met);
+  if (walk.names) walk.names->check({}, walk.requested);
   if (walk.random) {
     // Advance the generator by one step per run.
     any_tensor one(tensor_type{dtype::int64, shape{2}});
@@ -304,7 +304,7 @@ void detail::leading_is_counted(std::size_t output, const shape& s) {
   text t;
   raise(error_kind::shape,
         t << "output " << output << " is " << s
-          << ", and a call without the leading dimension has room for one row; give the inputs all dimensions");
+          << "; a call without the leading dimension returns one row; give the inputs all dimensions");
 }
 
 }  // namespace lamina

@@ -63,7 +63,7 @@ struct shared_weights {
 
 class reference_runner;
 class stream_core;
-class origin_loan;
+class borrowed_origin;
 
 /// State shared by all reference models of a factory; lives until the last of them is destroyed. Reference models
 /// expose it as const: only the factory replaces weights.
@@ -96,7 +96,7 @@ class reference_core {
  private:
   friend class reference_runner;
   friend class stream_core;
-  friend class origin_loan;
+  friend class borrowed_origin;
   plan_cache& cache() const { return where_->slot<plan_cache>(); }
   // The current weights.
   std::shared_ptr<shared_weights> weights() const;
@@ -113,7 +113,7 @@ class reference_core {
   reference_report report_;
   pass_options passes_;
   std::vector<std::pair<std::string, tensor_type>>
-      wanted_;  // parameters of the original net, which an update must provide
+      expected_;  // parameters of the original net, which an update must provide
   std::shared_ptr<const program> inference_;
   std::shared_ptr<program> beforehand_;  // precomputes values from parameters
   std::vector<std::string> computed_;    // names of the results of `beforehand_`
@@ -123,7 +123,7 @@ class reference_core {
   std::condition_variable returned_;
   std::shared_ptr<shared_weights> weights_;
   parameter_store own_;  // the origin's own states, as of the last return of a loan
-  bool lent_ = false;
+  bool is_borrowed_ = false;
   std::atomic<std::uint64_t> version_{0};
 };
 
@@ -143,7 +143,7 @@ class reference_runner {
   std::vector<any_value> run(const reference_core& core, view<const any_value> inputs);
 
  private:
-  friend class origin_loan;
+  friend class borrowed_origin;
   std::uint64_t version_ = 0;
   std::shared_ptr<shared_weights> weights_;
   std::unique_ptr<parameter_store> own_;
@@ -151,13 +151,13 @@ class reference_runner {
 };
 
 /// Exclusive loan of a factory's origin: one holder at a time.
-class origin_loan {
+class borrowed_origin {
  public:
   /// If the origin is on loan, waits for its return; with `wait` false the new loan is empty instead.
-  origin_loan(std::shared_ptr<reference_core> core, bool wait);
-  origin_loan(origin_loan&&) noexcept = default;
-  origin_loan& operator=(origin_loan&& o) noexcept;
-  ~origin_loan() { give_back(); }
+  borrowed_origin(std::shared_ptr<reference_core> core, bool wait);
+  borrowed_origin(borrowed_origin&&) noexcept = default;
+  borrowed_origin& operator=(borrowed_origin&& o) noexcept;
+  ~borrowed_origin() { give_back(); }
   explicit operator bool() const { return core_ != nullptr; }
   /// Errors: state_error for a moved-from loan.
   const reference_core& core() const;
@@ -180,20 +180,20 @@ template <class Core> Core& shared_by(const std::shared_ptr<Core>& core) {
   return *core;
 }
 /// Returns memory borrowed for a run, also if the run throws.
-struct resting {
+struct rest_guard {
   reference_runner& runner;
-  ~resting() { runner.rest(); }
+  ~rest_guard() { runner.rest(); }
 };
 template <class Traits, class... X>
 auto run_reference(const reference_core& core, reference_runner& runner, const X&... x) {
-  const resting after{runner};
+  const rest_guard after{runner};
   return run_model<Traits>(runner.ready(core), x...);
 }
 /// Messages for operations that models with shared weights do not support.
-template <fixed_string Who, fixed_string What, class...> struct shares_weights {
+template <fixed_string Name, fixed_string What, class...> struct shares_weights {
   static consteval text message() {
     text t;
-    t << Who.view() << " cannot " << What.view()
+    t << Name.view() << " cannot " << What.view()
       << ": it shares its weights with the others of its factory. Train, load or save a model, and hand its parameters "
          "to factory.update(...)";
     return t;
@@ -202,27 +202,27 @@ template <fixed_string Who, fixed_string What, class...> struct shares_weights {
 }  // namespace detail
 
 /// Declares unsupported members, so that a call gives a compile-time message with the reason.
-template <fixed_string Who> struct sharing {
-  static constexpr auto sharing_name = Who;
+template <fixed_string Name> struct sharing {
+  static constexpr auto sharing_name = Name;
   /// Message of the layers' free functions.
-  template <fixed_string, fixed_string What> using refused = detail::shares_weights<Who, What>;
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "hand out its parameters", X...>>()>
+  template <fixed_string, fixed_string What> using refused = detail::shares_weights<Name, What>;
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "hand out its parameters", X...>>()>
   void parameters(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be changed", X...>>()>
   void core(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be trained", X...>>()>
   void backward(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be trained", X...>>()>
   void train(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be trained", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be trained", X...>>()>
   void fit(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be changed", X...>>()>
   void add(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be changed", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be changed", X...>>()>
   void update(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "be saved", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "be saved", X...>>()>
   void save(X&&...) const {}
-  template <class... X> requires accepted<diagnostic<detail::shares_weights<Who, "load parameters", X...>>()>
+  template <class... X> requires accepted<diagnostic<detail::shares_weights<Name, "load parameters", X...>>()>
   void load(X&&...) const {}
 };
 /// A reference model or an origin, of a topology or of a program.
@@ -274,14 +274,14 @@ void load(const R&, X&&...) {}
 /// initial state of reference models created later. Move-only.
 export template <class Traits> class origin_model : public sharing<"the origin of a factory"> {
  public:
-  explicit origin_model(origin_loan loan) : loan_(std::move(loan)) {}
+  explicit origin_model(borrowed_origin borrowed) : borrowed_(std::move(borrowed)) {}
   template <class... X> requires accepted<diagnostic<detail::call_check<Traits, X...>>()>
   auto operator()(const X&... x) {
-    return detail::run_reference<Traits>(loan_.core(), loan_.runner(), x...);
+    return detail::run_reference<Traits>(borrowed_.core(), borrowed_.runner(), x...);
   }
 
  private:
-  origin_loan loan_;
+  borrowed_origin borrowed_;
 };
 
 /// Creates reference models; thread-safe. Factory, origin and reference models may be destroyed in any order. Their
@@ -307,11 +307,11 @@ export template <const auto& Topology, class... Rest> class reference_factory {
   reference_model<traits> create() const { return reference_model<traits>(core_); }
 
   /// Borrows the origin, which has one holder at a time; waits until it is returned.
-  origin_model<traits> origin() const { return origin_model<traits>(origin_loan(core_, true)); }
+  origin_model<traits> origin() const { return origin_model<traits>(borrowed_origin(core_, true)); }
   /// The same without waiting: empty while the origin is on loan.
   std::optional<origin_model<traits>> try_origin() const {
-    origin_loan loan(core_, false);
-    return loan ? std::optional<origin_model<traits>>(std::in_place, std::move(loan)) : std::nullopt;
+    borrowed_origin borrowed(core_, false);
+    return borrowed ? std::optional<origin_model<traits>>(std::in_place, std::move(borrowed)) : std::nullopt;
   }
 
   /// Replaces the weights while reference models run: a running call finishes on the old weights, each later call uses
@@ -370,14 +370,16 @@ export class program_reference : public sharing<"a reference model"> {
 /// Counterpart of `origin_model` for a program factory.
 class program_origin : public sharing<"the origin of a factory"> {
  public:
-  explicit program_origin(origin_loan loan) : loan_(std::move(loan)) {}
-  std::vector<any_tensor> operator()(view<const any_tensor> inputs) { return loan_.runner().run(loan_.core(), inputs); }
+  explicit program_origin(borrowed_origin borrowed) : borrowed_(std::move(borrowed)) {}
+  std::vector<any_tensor> operator()(view<const any_tensor> inputs) {
+    return borrowed_.runner().run(borrowed_.core(), inputs);
+  }
   template <ValueList R> std::vector<any_value> operator()(const R& inputs) {
-    return loan_.runner().run(loan_.core(), view<const any_value>(inputs));
+    return borrowed_.runner().run(borrowed_.core(), view<const any_value>(inputs));
   }
 
  private:
-  origin_loan loan_;
+  borrowed_origin borrowed_;
 };
 
 /// Creates reference models of a program and its states; counterpart of `reference_factory`.
@@ -395,10 +397,10 @@ export class program_factory {
                                    reference_options o = {}, const pass_options& passes = {});
   program_reference create() const { return program_reference(core_); }
   /// Borrows the origin, as for a `reference_factory`.
-  program_origin origin() const { return program_origin(origin_loan(core_, true)); }
+  program_origin origin() const { return program_origin(borrowed_origin(core_, true)); }
   std::optional<program_origin> try_origin() const {
-    origin_loan loan(core_, false);
-    return loan ? std::optional<program_origin>(std::in_place, std::move(loan)) : std::nullopt;
+    borrowed_origin borrowed(core_, false);
+    return borrowed ? std::optional<program_origin>(std::in_place, std::move(borrowed)) : std::nullopt;
   }
   void update(const parameter_store& now) const { detail::shared_by(core_).update(now); }
   void update_from_file(const std::string& path) const { detail::shared_by(core_).update_from_file(path); }

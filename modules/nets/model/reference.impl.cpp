@@ -90,7 +90,7 @@ void detail::moved_from() {
 namespace {
 
 void needed(const program* p) {
-  if (!p) detail::raise(error_kind::value, "a factory of reference models needs a program, and is given none");
+  if (!p) detail::raise(error_kind::value, "a factory of reference models needs a program; got none");
 }
 // Checks that all states that a program reads are present with equal types.
 void check_states(const program* p, const parameter_store& states) {
@@ -123,7 +123,7 @@ reference_core::reference_core(reference_source from, const reference_options& o
   if (o.seed) seed_generators(all, *o.seed);
   if (from.plans) plans().limit(*from.plans);
   for (std::size_t i = 0; i < all.size(); ++i)
-    if (is_saved(all[i])) wanted_.emplace_back(all[i].name(), all[i].value().type());
+    if (is_saved(all[i])) expected_.emplace_back(all[i].name(), all[i].value().type());
   if (definition_ && definition_->trace) report_.dropped = idle_layers_of(*definition_);
   if (o.optimize) {
     auto precomputed = lamina::precomputed(*inference_);
@@ -200,7 +200,7 @@ std::unique_ptr<parameter_store> reference_core::own_states() const {
 }
 
 void reference_core::update(const parameter_store& now) {
-  for (const auto& [name, type] : wanted_) {
+  for (const auto& [name, type] : expected_) {
     const parameter* p = now.find(name);
     text t;
     if (!p)
@@ -208,16 +208,16 @@ void reference_core::update(const parameter_store& now) {
                     t << "update: parameter `" << name << "` is missing; the weights stay as they were");
     if (p->value().type() != type)
       detail::raise(p->value().element() == type.element ? error_kind::shape : error_kind::type,
-                    t << "update: parameter `" << name << "` is " << type << " and is given " << p->value().type()
+                    t << "update: parameter `" << name << "` is " << type << "; got " << p->value().type()
                       << "; the weights stay as they were");
   }
   exchange(parameter_store(now));
 }
 void reference_core::update_from_file(const std::string& path) {
-  auto values = read_parameters(wanted_, nullptr, path);
+  auto values = read_parameters(expected_, nullptr, path);
   parameter_store now;
-  for (std::size_t i = 0; i < wanted_.size(); ++i)
-    now.add(wanted_[i].first, std::move(values[i]), state_role::parameter);
+  for (std::size_t i = 0; i < expected_.size(); ++i)
+    now.add(expected_[i].first, std::move(values[i]), state_role::parameter);
   exchange(std::move(now));
 }
 void reference_core::exchange(parameter_store all) {
@@ -266,27 +266,27 @@ session& reference_runner::ready(const reference_core& core) {
 }
 
 std::size_t reference_runner::planned(const reference_core& core, view<const shape> inputs) {
-  const detail::resting after{*this};
+  const detail::rest_guard after{*this};
   session& all = ready(core);
   return all.in_segments() ? 0 : all.at(inputs).planned_bytes();
 }
 std::vector<any_tensor> reference_runner::run(const reference_core& core, view<const any_tensor> inputs) {
-  const detail::resting after{*this};
+  const detail::rest_guard after{*this};
   return ready(core).run(inputs);
 }
 std::vector<any_value> reference_runner::run(const reference_core& core, view<const any_value> inputs) {
-  const detail::resting after{*this};
+  const detail::rest_guard after{*this};
   return ready(core).run(inputs);
 }
 
 // ---- the origin -----------------------------------------------------------------------------------------------------
 
-origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
+borrowed_origin::borrowed_origin(std::shared_ptr<reference_core> core, bool wait) {
   detail::shared_by(core);
   std::unique_lock lock(core->mutex_);
-  if (core->lent_ && !wait) return;
-  core->returned_.wait(lock, [&] { return !core->lent_; });
-  core->lent_ = true;
+  if (core->is_borrowed_ && !wait) return;
+  core->returned_.wait(lock, [&] { return !core->is_borrowed_; });
+  core->is_borrowed_ = true;
   lock.unlock();
   core_ = std::move(core);
   try {
@@ -296,21 +296,21 @@ origin_loan::origin_loan(std::shared_ptr<reference_core> core, bool wait) {
     throw;
   }
 }
-origin_loan& origin_loan::operator=(origin_loan&& o) noexcept {
+borrowed_origin& borrowed_origin::operator=(borrowed_origin&& o) noexcept {
   give_back();
   core_ = std::move(o.core_);
   runner_ = std::move(o.runner_);
   return *this;
 }
-const reference_core& origin_loan::core() const { return detail::shared_by(core_); }
-reference_runner& origin_loan::runner() const { return detail::shared_by(core_), *runner_; }
-void origin_loan::give_back() noexcept {
+const reference_core& borrowed_origin::core() const { return detail::shared_by(core_); }
+reference_runner& borrowed_origin::runner() const { return detail::shared_by(core_), *runner_; }
+void borrowed_origin::give_back() noexcept {
   if (!core_) return;
   {
     std::lock_guard lock(core_->mutex_);
     for (std::size_t i = 0; runner_ && i < core_->own_.size(); ++i)
       std::memcpy(core_->own_[i].mutable_data(), (*runner_->own_)[i].value().data(), core_->own_[i].value().bytes());
-    core_->lent_ = false;
+    core_->is_borrowed_ = false;
   }
   runner_.reset();
   core_->returned_.notify_one();
@@ -333,15 +333,15 @@ program_factory program_factory::from_file(std::shared_ptr<const program> infere
                                            reference_options o, const pass_options& passes) {
   needed(inference.get());
   parameter_store states;
-  std::vector<wanted_parameter> wanted;
+  std::vector<expected_parameter> expected;
   for (auto s : inference->states()) {
     const node& n = inference->at(s);
     if (n.name == generator_name) states.add(n.name, any_tensor(n.results[0]), state_role::generator, false);
-    else wanted.emplace_back(n.name, n.results[0]);
+    else expected.emplace_back(n.name, n.results[0]);
   }
-  auto values = read_parameters(wanted, &states, path);
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    states.add(std::move(wanted[i].first), std::move(values[i]), state_role::parameter, false);
+  auto values = read_parameters(expected, &states, path);
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    states.add(std::move(expected[i].first), std::move(values[i]), state_role::parameter, false);
   return program_factory(std::move(inference), std::move(states), std::move(o), passes);
 }
 

@@ -29,9 +29,9 @@ constexpr std::int64_t net_version = 1;
 constexpr std::string_view roles[] = {"parameter", "statistic", "optimizer", "generator"};
 
 // The id of the program, which links the two files.
-std::string spelled(const program_id& id) { return detail::digits_of(id.words); }
+std::string hex_of(const program_id& id) { return detail::digits_of(id.words); }
 
-std::string words_of(const program& p, const parameter_store& states) {
+std::string structure_json(const program& p, const parameter_store& states) {
   text t;
   t << "{\"format\": \"" << net_format << "\", \"version\": " << net_version << ", \"states\": [";
   for (std::size_t i = 0; i < states.size(); ++i) {
@@ -82,13 +82,11 @@ class state_reader {
   }
   void check_pair() const {
     const auto of = weights_.metadata.find(std::string(program_key));
-    if (of != weights_.metadata.end() && of->second == spelled(program_.id())) return;
+    if (of != weights_.metadata.end() && of->second == hex_of(program_.id())) return;
     text t;
     if (of == weights_.metadata.end())
       t << "metadata `" << program_key << "` is missing, so these are not the weights of a saved net";
-    else
-      t << "these are the weights of another net than that of " << files_.structure
-        << "; save or copy both files together";
+    else t << "these weights belong to another net than " << files_.structure << "; save or copy both files together";
     detail::file_failure(files_.weights, t);
   }
   json_value member(const json_value& of, std::string_view name, json_kind kind) const {
@@ -98,7 +96,7 @@ class state_reader {
     return v;
   }
   void add(parameter_store& to, const json_value& s) const {
-    if (!s.is(json_kind::object)) structure_failure("`states` holds ", name_of(s.kind()), ", and objects are expected");
+    if (!s.is(json_kind::object)) structure_failure("`states` holds ", name_of(s.kind()), "; expected objects");
     const auto name = member(s, "name", json_kind::string).string(),
                role = member(s, "role", json_kind::string).string();
     const auto at = std::find(std::begin(roles), std::end(roles), role);
@@ -156,25 +154,25 @@ void save_net(const std::string& path, const program& p, const parameter_store& 
     if (!v && kept[static_cast<std::size_t>(n)]) detail::raise(error_kind::state, t << "not among the states");
     if (v && v->value().type() != state.results[0])
       detail::raise(v->value().element() == state.results[0].element ? error_kind::shape : error_kind::type,
-                    t << state.results[0] << ", and among the states " << v->value().type());
+                    t << state.results[0] << ", but its value is " << v->value().type());
   }
-  const auto words = words_of(p, states);
+  const auto json = structure_json(p, states);
   std::vector<named_tensor> all;
   for (std::size_t i = 0; i < states.size(); ++i) all.push_back({states[i].name(), states[i].value()});
-  auto said = metadata;
-  said[std::string(program_key)] = spelled(p.id());
-  write_safetensors(files.weights, all, said);
-  write_file_atomically(files.structure, [&](writer& out) { out.write(words); });
+  auto extended = metadata;
+  extended[std::string(program_key)] = hex_of(p.id());
+  write_safetensors(files.weights, all, extended);
+  write_file_atomically(files.structure, [&](writer& out) { out.write(json); });
 }
 
 model_core core_of(saved_net net, const model_options& o) {
-  if (!net.program) detail::raise(error_kind::state, "a net without a program, as one that was moved, is no model");
+  if (!net.program) detail::raise(error_kind::state, "the net has no program; it may have been moved from");
   const program& p = *net.program;
   if (!p.assignments().empty()) {
     text t;
     detail::raise(error_kind::unsupported, t << "the net assigns state `"
                                              << printable(p.at(p.assignments()[0].state).name)
-                                             << "` when it runs; such nets are not trained");
+                                             << "` when it runs; such nets cannot be trained");
   }
   model_definition d;
   d.inputs = net.inputs();
@@ -198,12 +196,12 @@ saved_net load_net(const std::string& path, view<const operation* const> own) {
   auto member = [&](std::string_view name, json_kind kind) {
     const json_value v = top[name];
     if (!v) fail("`", name, "` is missing");
-    if (!v.is(kind)) fail("`", name, "` is to be ", name_of(kind), ", and is ", name_of(v.kind()));
+    if (!v.is(kind)) fail("`", name, "` must be ", name_of(kind), "; got ", name_of(v.kind()));
     return v;
   };
-  if (!top.is(json_kind::object)) fail("the document is to be an object, and is ", name_of(top.kind()));
+  if (!top.is(json_kind::object)) fail("the document must be an object; got ", name_of(top.kind()));
   if (const auto format = member("format", json_kind::string).string(); format != net_format)
-    fail("`format` is `", printable(format), "`, and `", net_format, "` is expected");
+    fail("`format` is `", printable(format), "`; expected `", net_format, "`");
   if (const auto version = member("version", json_kind::integer).integer(); version != net_version) {
     text t;
     detail::raise(error_kind::unsupported, t << files.structure << ": version " << version << " of `" << net_format

@@ -38,7 +38,7 @@ namespace {
 
 // ---- layers recorded by a trace ---------------------------------------------------------------------------------------
 
-struct met_layer {
+struct traced_layer {
   std::string path, parent, name;
   net_part as;
   int calls = 0;
@@ -47,16 +47,16 @@ struct met_layer {
   double flops = 0;
   bool has_parts = false, computes = false, known = true;  // known: whether the flops are known
 };
-struct met_call {
+struct traced_call {
   std::size_t layer;
   std::vector<value> in, out;
 };
 
-class met_layers final : public trace_listener {
+class traced_layers final : public trace_listener {
  public:
-  std::vector<met_layer> all;
+  std::vector<traced_layer> all;
   std::vector<std::size_t> ended;  // layers by the end of their first call
-  std::vector<met_call> calls;     // by their start
+  std::vector<traced_call> calls;  // by their start
 
   void entered(view<const label> path, std::string_view kind, view<const label> inputs, view<const label> outputs,
                view<const value> in) override {
@@ -70,7 +70,7 @@ class met_layers final : public trace_listener {
     if (around != open_.rend() && all[calls[*around].layer].path == full) return open_.push_back(same_layer);
     auto at = find(full);
     if (at == all.size()) {
-      met_layer l;
+      traced_layer l;
       l.path = full;
       l.parent = parent;
       l.name = name;
@@ -86,9 +86,9 @@ class met_layers final : public trace_listener {
     const auto call = open_.back();
     open_.pop_back();
     if (call == same_layer) return;
-    met_call& c = calls[call];
+    traced_call& c = calls[call];
     c.out.assign(out.begin(), out.end());
-    met_layer& l = all[c.layer];
+    traced_layer& l = all[c.layer];
     if (std::find(ended.begin(), ended.end(), c.layer) != ended.end()) return;
     ended.push_back(c.layer);
     text t;
@@ -111,7 +111,7 @@ class met_layers final : public trace_listener {
 struct traced_net {
   program made;
   traced_leaves leaves;
-  met_layers layers;
+  traced_layers layers;
 };
 void trace_net(const model_definition& d, view<const shape> extents, traced_net& net) {
   parameter_store unused;
@@ -128,15 +128,15 @@ void trace_net(const model_definition& d, view<const shape> extents, traced_net&
 }
 
 // Extracts the path of a node's layer from its description in messages.
-std::string_view path_of(std::string_view words) {
+std::string_view path_of(std::string_view message) {
   constexpr std::string_view before = "sublayer `";
-  if (!words.starts_with(before)) return {};
-  words.remove_prefix(before.size());
-  return words.substr(0, words.find('`'));
+  if (!message.starts_with(before)) return {};
+  message.remove_prefix(before.size());
+  return message.substr(0, message.find('`'));
 }
 
 // Adds the operations of a program that runs `times` times to their layers.
-void add_operations(const program& p, double times, met_layers& to) {
+void add_operations(const program& p, double times, traced_layers& to) {
   const auto reached = p.reachable();
   for (std::size_t n = 0; n < p.nodes().size(); ++n) {
     const node& at = p.nodes()[n];
@@ -163,7 +163,7 @@ struct counted {
   std::int64_t all = 0, trained = 0;
 };
 // Attributes a shared parameter to the first layer that requests it.
-counted add_parameters(const model_definition& d, const traced_leaves& leaves, met_layers& to) {
+counted add_parameters(const model_definition& d, const traced_leaves& leaves, traced_layers& to) {
   counted c;
   std::vector<std::string> seen;
   for (const auto& l : leaves.all) {
@@ -187,21 +187,20 @@ void check_extents(const model_definition& d, view<const shape> given) {
   text t("show: ");
   if (given.size() != d.inputs.size())
     raise(error_kind::shape, t << "the net has " << d.inputs.size() << (d.inputs.size() == 1 ? " input" : " inputs")
-                               << " and is given " << given.size() << (given.size() == 1 ? " shape" : " shapes"));
+                               << "; got " << given.size() << (given.size() == 1 ? " shape" : " shapes"));
   dimension_names names;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const shape& pattern = d.inputs[i].type.dims;
     if (!fits(pattern, given[i]) || !given[i].is_static())
-      raise(error_kind::shape,
-            t << "input `" << d.inputs[i].name << "` is " << pattern << " and is given " << given[i]);
+      raise(error_kind::shape, t << "input `" << d.inputs[i].name << "` is " << pattern << "; got " << given[i]);
     if (dim clash = names.bind(pattern, given[i]); clash.is_name())
-      raise(error_kind::shape, t << "dimension `" << clash << "` means two numbers; input `" << d.inputs[i].name
-                                 << "` is " << pattern << " and is given " << given[i]);
+      raise(error_kind::shape, t << "dimension `" << clash << "` has two extents; input `" << d.inputs[i].name
+                                 << "` is " << pattern << "; got " << given[i]);
   }
 }
 
 using line = std::array<std::string, 5>;
-std::string spelled(double v) {
+std::string integer_text(double v) {
   text t;
   t << static_cast<std::int64_t>(v);
   return t.string();
@@ -239,12 +238,13 @@ std::vector<shape> numbers_for(const model_definition& d, view<const shape> exte
   return numbers;
 }
 // Adds a line for each layer of `rows` that computes, with flops from `net`. Returns their sum if all are known.
-std::optional<double> add_lines(const met_layers& rows, const met_layers& net, bool counts, std::vector<line>& lines) {
+std::optional<double> add_lines(const traced_layers& rows, const traced_layers& net, bool counts,
+                                std::vector<line>& lines) {
   double sum = 0;
   for (auto i : rows.ended) {
-    const met_layer& l = rows.all[i];
+    const traced_layer& l = rows.all[i];
     const auto at = net.find(l.path);
-    const met_layer* m = counts && at < net.all.size() ? &net.all[at] : nullptr;
+    const traced_layer* m = counts && at < net.all.size() ? &net.all[at] : nullptr;
     if (l.has_parts && !l.parameters && !(m && m->computes)) continue;
     const bool known = m && m->known;
     counts = counts && known;
@@ -253,7 +253,7 @@ std::optional<double> add_lines(const met_layers& rows, const met_layers& net, b
     if (l.calls > 1) kind << " (" << l.calls << " calls)";
     count << l.parameters;
     lines.push_back({l.path.empty() ? "(whole)" : l.path, kind.string(), l.shapes, count.string(),
-                     known ? spelled(m->flops) : "?"});
+                     known ? integer_text(m->flops) : "?"});
   }
   return counts ? std::optional(sum) : std::nullopt;
 }
@@ -272,14 +272,14 @@ std::string table_of(const model_definition& d, view<const shape> extents) {
   }
   traced_net named;  // with the symbolic shapes of the definition
   if (!extents.size()) trace_net(d, {}, named);
-  met_layers& rows = extents.size() ? net.layers : named.layers;
+  traced_layers& rows = extents.size() ? net.layers : named.layers;
   const auto total = add_parameters(d, extents.size() ? net.leaves : named.leaves, rows);
 
   std::vector<line> lines{{"sublayer", "kind", "output", "parameters", "flops"}};
   const auto flops = add_lines(rows, net.layers, counts, lines);
   text count, last;
   count << total.all;
-  lines.push_back({"total", "", "", count.string(), flops ? spelled(*flops) : "?"});
+  lines.push_back({"total", "", "", count.string(), flops ? integer_text(*flops) : "?"});
   last << total.trained << " of " << total.all << " parameters are trained; flops for";
   for (std::size_t i = 0; i < d.inputs.size(); ++i)
     last << (i ? ", `" : " `") << d.inputs[i].name << "` " << numbers[i];
@@ -293,22 +293,23 @@ namespace {
 // Connects the parts of a layer that is composed in code, by the data flow of the traced program.
 class data_flow {
  public:
-  data_flow(const met_layers& met, std::string_view path, net_part& whole) : met_(met), whole_(whole) {
-    for (std::size_t i = 0; i < met.all.size(); ++i)
-      if (!met.all[i].path.empty() && met.all[i].parent == path) parts_.push_back(i);
-    self_ = met.find(path);
+  data_flow(const traced_layers& recorded, std::string_view path, net_part& whole)
+      : recorded_(recorded), whole_(whole) {
+    for (std::size_t i = 0; i < recorded.all.size(); ++i)
+      if (!recorded.all[i].path.empty() && recorded.all[i].parent == path) parts_.push_back(i);
+    self_ = recorded.find(path);
   }
   // Returns false if the parts run in a separate program, such as the body of a recurrent layer.
   bool connect() {
-    for (const auto& c : met_.calls)
+    for (const auto& c : recorded_.calls)
       if (place(c.layer) >= 0 || c.layer == self_)
         for (const auto* values : {&c.in, &c.out})
           for (const auto& v : *values) {
             if (!owner_) owner_ = &v.owner();
             if (owner_ != &v.owner()) return false;
           }
-    for (auto i : parts_) whole_.parts.push_back(met_.all[i].as);
-    for (const auto& c : met_.calls) {
+    for (auto i : parts_) whole_.parts.push_back(recorded_.all[i].as);
+    for (const auto& c : recorded_.calls) {
       const int part = place(c.layer);
       if (c.layer == self_)
         for (std::size_t p = 0; p < c.in.size(); ++p) made_[c.in[p].id()] = {net_part::whole, static_cast<int>(p)};
@@ -316,7 +317,7 @@ class data_flow {
       for (std::size_t p = 0; p < c.in.size(); ++p) lead(c.in[p].id(), {part, static_cast<int>(p)});
       for (std::size_t p = 0; p < c.out.size(); ++p) made_[c.out[p].id()] = {part, static_cast<int>(p)};
     }
-    for (const auto& c : met_.calls)
+    for (const auto& c : recorded_.calls)
       if (c.layer == self_)
         for (std::size_t p = 0; p < c.out.size(); ++p) lead(c.out[p].id(), {net_part::whole, static_cast<int>(p)});
     return true;
@@ -344,7 +345,7 @@ class data_flow {
       }
     }
   }
-  const met_layers& met_;
+  const traced_layers& recorded_;
   net_part& whole_;
   std::vector<std::size_t> parts_;
   std::size_t self_;
@@ -353,12 +354,13 @@ class data_flow {
 };
 
 // Adds shapes and inner parts that only a trace knows.
-void complete(net_part& p, const std::string& path, const met_layers& met) {
-  if (const auto i = met.find(path); i < met.all.size()) {
-    p.shapes = met.all[i].shapes;
-    if (p.parts.empty() && met.all[i].has_parts && data_flow(met, path, p).connect()) p.computes = met.all[i].computes;
+void complete(net_part& p, const std::string& path, const traced_layers& recorded) {
+  if (const auto i = recorded.find(path); i < recorded.all.size()) {
+    p.shapes = recorded.all[i].shapes;
+    if (p.parts.empty() && recorded.all[i].has_parts && data_flow(recorded, path, p).connect())
+      p.computes = recorded.all[i].computes;
   }
-  for (auto& inner : p.parts) complete(inner, path.empty() ? inner.name : path + "." + inner.name, met);
+  for (auto& inner : p.parts) complete(inner, path.empty() ? inner.name : path + "." + inner.name, recorded);
 }
 
 std::string quoted(std::string_view s) {

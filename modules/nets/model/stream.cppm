@@ -58,7 +58,7 @@ class stream_core {
     bool same = plain_ && !detail::innermost_stop;
     for (std::size_t i = 0; i < Inputs; ++i) same = same && inputs[i] == bound_inputs_[i];
     for (std::size_t i = 0; i < Outputs; ++i) same = same && outputs[i] == bound_outputs_[i];
-    if (!same) return step_anew({inputs, Inputs}, {outputs, Outputs});
+    if (!same) return step_rebinding({inputs, Inputs}, {outputs, Outputs});
     run_->run_plain();
     *position_ += block_;
     return true;
@@ -69,7 +69,7 @@ class stream_core {
   inline std::size_t size_of_input(std::size_t i) const { return i < input_sizes_.size() ? input_sizes_[i] : 0; }
   inline std::size_t size_of_output(std::size_t i) const { return i < output_sizes_.size() ? output_sizes_[i] : 0; }
   inline std::int64_t position() const { return position_ ? *position_ : 0; }
-  inline std::int64_t remaining() const { return position_ ? room_ - *position_ : 0; }
+  inline std::int64_t remaining() const { return position_ ? capacity_ - *position_ : 0; }
   /// Bytes of the state kept between blocks.
   std::size_t memory_bytes() const { return bytes_ + cache_bytes_; }
 
@@ -83,10 +83,10 @@ class stream_core {
   };
 
   // General step: rebinds memory, may fail, and updates the memories.
-  bool step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept;
+  bool step_rebinding(view<const void* const> inputs, view<void* const> outputs) noexcept;
   void move_memories() noexcept;
   struct memory_place;
-  std::vector<memory_place> make_room();
+  std::vector<memory_place> allocate_memories();
   void bind_memories(view<const memory_place> places);
   void compute_first(view<const memory_place> places);
   // Bytes of one block of an `appended` memory.
@@ -104,7 +104,7 @@ class stream_core {
   std::size_t bytes_ = 0, cache_bytes_ = 0;
   std::size_t copied_ = 0;             // bytes of the `replaced` memories that are not updated in place
   detail::handed_over<bool> plain_{};  // a step on already bound buffers needs only a run
-  std::int64_t room_ = std::numeric_limits<std::int64_t>::max(), block_ = 0;
+  std::int64_t capacity_ = std::numeric_limits<std::int64_t>::max(), block_ = 0;
   std::unique_ptr<std::int64_t> position_ = std::make_unique<std::int64_t>(0);  // the executor is bound to its address
   storage now_, next_, first_;                                                  // of the `replaced` memories
   storage cache_, made_;  // of the `appended` memories: the caches, and the new block
@@ -116,18 +116,17 @@ template <class Traits, class... S> struct step_check {
     text t;
     constexpr std::size_t ports = Traits::inputs + Traits::outputs.size();
     if (sizeof...(S) != ports) {
-      t << "step takes " << ports << " spans, those of the inputs and then those of the outputs, and is given "
-        << sizeof...(S);
+      t << "step takes " << ports << " spans, the inputs, then the outputs; got " << sizeof...(S);
       return t;
     }
     const dtype given[] = {
         dtype_of<std::remove_const_t<typename decltype(std::span(std::declval<S&>()))::element_type>>...};
     for (std::size_t i = 0; i < ports && t.empty(); ++i) {
       const bool in = i < Traits::inputs;
-      const dtype wanted = in ? Traits::elements[i] : Traits::outputs[i - Traits::inputs].element;
-      if (given[i] != wanted)
-        t << "step: " << (in ? "input " : "output ") << (in ? i : i - Traits::inputs) << " is " << wanted
-          << " and is given " << given[i];
+      const dtype expected = in ? Traits::elements[i] : Traits::outputs[i - Traits::inputs].element;
+      if (given[i] != expected)
+        t << "step: " << (in ? "input " : "output ") << (in ? i : i - Traits::inputs) << " is " << expected << "; got "
+          << given[i];
     }
     return t;
   }

@@ -97,23 +97,23 @@ class stream_maker {
   stream_maker(const program& p, const stream_options& o) : p_(p), options_(o) {}
 
   streamed_program run() {
-    if (options_.block < 1) detail::raise(error_kind::value, "stream: a block has at least one position");
+    if (options_.block < 1) detail::raise(error_kind::value, "stream: `block` must be at least 1");
     if (options_.positions > stream_options::max_positions) {
       text t;
-      detail::raise(error_kind::value, t << "stream: " << options_.positions << " positions to remember; the limit is "
+      detail::raise(error_kind::value, t << "stream: `positions` is " << options_.positions << "; the limit is "
                                          << stream_options::max_positions);
     }
     if (!p_.assignments().empty()) detail::raise(error_kind::state, "stream: the net assigns states of its own");
     if (const auto found = counted_when_run_in(p_); !found.empty()) {
       text t;
       detail::raise(error_kind::unsupported, t << "stream: " << found
-                                               << ": how many rows there are is known only when a block has run, and a "
-                                                  "stream gives as many as it is given");
+                                               << ": the shape of its result is data-dependent; a stream returns one "
+                                                  "position per input position");
     }
     if (const auto found = run_on_host_in(p_); !found.empty()) {
       text t;
       detail::raise(error_kind::unsupported,
-                    t << "stream: " << found << ": it runs on the host, and the block of a stream is one plan");
+                    t << "stream: " << found << ": it runs on the host; a stream runs each block as one plan");
     }
     const dim time = dim::named(options_.time);
     std::vector<tensor_type> probed;
@@ -141,7 +141,7 @@ class stream_maker {
     values_.resize(p_.nodes().size());
     varies_.resize(p_.nodes().size());
     depends_.resize(p_.nodes().size());
-    behind_.resize(p_.nodes().size());
+    trailing_.resize(p_.nodes().size());
     for (auto i : p_.inputs()) {
       const node& n = p_.at(i);
       values_[static_cast<std::size_t>(i)] = {made_.block->input(n.name, n.results[0])};
@@ -150,7 +150,7 @@ class stream_maker {
       if (reached[i] || p_.nodes()[i].kind == node_kind::input) copy(static_cast<std::int32_t>(i));
     for (const auto& o : p_.outputs()) {
       auto t = time_of(type(o.value).dims);
-      if (t.several || t.history) refuse(p_.at(o.value), "its result is no sequence of the same length");
+      if (t.several || t.history) refuse(p_.at(o.value), "its result is not a sequence of the same length");
       made_.block->output(o.name, moved(o.value));
       shape s = type(o.value).dims;
       if (t.axis >= 0) s[t.axis] = dim(options_.block);
@@ -246,7 +246,7 @@ class stream_maker {
     }
     made_.block->path = n.path;
     if (is_call_of<op::scan>(n)) return copy_scan(n, at);
-    find_behind(n, at);
+    find_trailing(n, at);
     if (is_call_of<op::attention>(n) && read_[at] && remembers(n)) return copy_attention(n, at);
     if (varies_[at] && read_[at]) check(n, at);
     if (is_call_of<op::positions>(n) && time_of(types_[at][0].dims).axis == 0) return copy_positions(n, at);
@@ -257,7 +257,7 @@ class stream_maker {
     const auto in = time_of(type(n.inputs[0]).dims), out = time_of(types_[at][0].dims);
     if (is_call_of<op::pad>(n) && out.history > in.history) return copy_pad(n, at), true;
     if (is_call_of<op::conv2d>(n) && in.axis >= 2 && along(n, in.axis).padding > 0) return copy_padded(n, at), true;
-    if (!is_call_of<op::slice>(n) || !behind(n.inputs[0]) || behind_[at]) return false;
+    if (!is_call_of<op::slice>(n) || !trailing(n.inputs[0]) || trailing_[at]) return false;
     values_[at] = {moved(n.inputs[0])};
     return true;
   }
@@ -273,20 +273,20 @@ class stream_maker {
   }
 
   // Number of trailing results after the last position, caused by padding on both sides; a block has none.
-  std::int64_t behind(value_id v) const { return behind_[static_cast<std::size_t>(v.node)]; }
-  void find_behind(const node& n, std::size_t at) {
-    for (auto v : n.inputs) behind_[at] = std::max(behind_[at], behind(v));
-    if (!behind_[at]) return;
+  std::int64_t trailing(value_id v) const { return trailing_[static_cast<std::size_t>(v.node)]; }
+  void find_trailing(const node& n, std::size_t at) {
+    for (auto v : n.inputs) trailing_[at] = std::max(trailing_[at], trailing(v));
+    if (!trailing_[at]) return;
     for (std::size_t k = 0; k < n.inputs.size(); ++k)
-      if (reads(n, k) && varies_[static_cast<std::size_t>(n.inputs[k].node)] && behind(n.inputs[k]) != behind_[at])
-        refuse(n, "brings positions together with what stands behind them");
+      if (reads(n, k) && varies_[static_cast<std::size_t>(n.inputs[k].node)] && trailing(n.inputs[k]) != trailing_[at])
+        refuse(n, "combines positions with padding after the last one");
     if (!is_call_of<op::slice>(n)) return;
     const auto& a = *static_cast<const slice_attributes*>(n.attributes.get());
-    if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) behind_[at] = 0;
+    if (time_of(types_[at][0].dims).history == 0 && a.start == 0 && a.step == 1) trailing_[at] = 0;
   }
   // Window of a convolution along one axis. `reach`: dilated kernel extent minus 1.
   struct window {
-    std::int64_t stride, padding, reach, behind;  // behind: padding at the end
+    std::int64_t stride, padding, reach, trailing;  // trailing: padding at the end
   };
   window along(const node& n, int axis) const {
     const auto& a = *static_cast<const conv2d_attributes*>(n.attributes.get());
@@ -313,18 +313,18 @@ class stream_maker {
       auto t = time_of(type(n.inputs[k]).dims);
       if (k >= carries && k < carries + sequences) {
         if (t.axis == 0 && !t.history) walks = true;
-        else if (varies) refuse(n, "walks along another axis than that of the positions");
+        else if (varies) refuse(n, "iterates over another axis than the positions");
       } else if (k >= carries + sequences && varies) refuse(n, "each iteration reads the whole sequence");
       else if (k < carries && varies && depends_[static_cast<std::size_t>(n.inputs[k].node)])
-        refuse(n, "its first state is computed from the sequence");
+        refuse(n, "its initial state is computed from the sequence");
     }
     if (!walks) return add(n, at, operands(n));
-    if (a.reverse) refuse(n, "walks from the last position to the first");
+    if (a.reverse) refuse(n, "iterates from the last position to the first");
     for (std::size_t k = 0; k < carries; ++k)
       if (depends_[static_cast<std::size_t>(n.inputs[k].node)]) {
-        text t("its first state is read from input `");
+        text t("its initial state is input `");
         t << input_below(n.inputs[k])
-          << "`, and a stream keeps its state itself: take a net that begins with a state of its own";
+          << "`, but a stream keeps its own state; use a net that creates its initial state";
         refuse(n, t.view());
       }
     auto in = operands(n);
@@ -350,14 +350,13 @@ class stream_maker {
     const auto& a = *static_cast<const attention_attributes*>(n.attributes.get());
     if (!a.causal) refuse(n, "sees later positions; make it causal");
     if (n.inputs.size() > 3)
-      refuse(n, "a mask over positions that are remembered is not known here; what is causal needs none");
+      refuse(n, "a mask over remembered positions is not supported; causal attention needs none");
     for (auto v : n.inputs) {
       const auto t = time_of(type(v).dims);
-      if (t.several || t.history || behind(v) || t.axis != type(v).dims.rank - 2)
+      if (t.several || t.history || trailing(v) || t.axis != type(v).dims.rank - 2)
         refuse(n, "compares positions with each other");
     }
-    if (options_.positions < options_.block)
-      refuse(n, "say how many positions are remembered, a block of them at least: {.positions = 256}");
+    if (options_.positions < options_.block) refuse(n, "set `positions` to at least `block`, as in {.positions = 256}");
     const value keys = append(n.inputs[1]), values = append(n.inputs[2]);
     values_[at] = {apply<op::cached_attention>({a.scale}, moved(n.inputs[0]), moved(n.inputs[1]), moved(n.inputs[2]),
                                                keys, values, position())};
@@ -377,8 +376,8 @@ class stream_maker {
     auto a = *static_cast<const conv2d_attributes*>(n.attributes.get());
     (axis == 2 ? a.padding.h : a.padding.w) = 0;
     (axis == 2 ? a.padding_more.h : a.padding_more.w) = 0;
-    const auto [stride, history, reach, behind] = along(n, axis);
-    behind_[at] = behind;
+    const auto [stride, history, reach, trailing] = along(n, axis);
+    trailing_[at] = trailing;
     values_[at] = {is_one_window(n) ? one_window(n, history)
                                     : apply<op::conv2d>(a, with_history(moved(n.inputs[0]), x, axis, history, {}),
                                                         moved(n.inputs[1]))};
@@ -421,7 +420,7 @@ class stream_maker {
   void check(const node& n, std::size_t at) const {
     const auto out = time_of(types_[at][0].dims);
     if (out.several) refuse(n, "compares positions with each other");
-    if (out.axis < 0) refuse(n, is_call_of<op::slice>(n) ? "leaves positions out" : "puts all positions together");
+    if (out.axis < 0) refuse(n, is_call_of<op::slice>(n) ? "drops positions" : "combines all positions");
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       if (!reads(n, k) || !varies_[static_cast<std::size_t>(n.inputs[k].node)]) continue;
       const shape& s = type(n.inputs[k]).dims;
@@ -467,7 +466,7 @@ class stream_maker {
   why_not same_order(const reading& r) const {
     const bool same =
         r.s.size(0, r.in.axis) == types_[r.at][0].dims.size(0, r.out.axis) && r.in.history == r.out.history;
-    return same ? "" : "mixes positions with what stands before them";
+    return same ? "" : "merges positions with the axes before them";
   }
   why_not softmax_rows(const reading& r) const {
     return r.axis(r.attributes<softmax_attributes>().axis) == r.in.axis ? "compares positions with each other" : "";
@@ -478,14 +477,14 @@ class stream_maker {
     const bool apart = r.in.axis >= 2 && along(r.n, r.in.axis).stride == 1;
     const window w = apart ? along(r.n, r.in.axis) : window{};
     const bool reaches_back =
-        (w.padding == 0 && w.behind == 0) || (!r.in.history && w.padding == w.reach && w.behind >= 0);
-    return apart && reaches_back && !behind(r.n.inputs[0])
+        (w.padding == 0 && w.trailing == 0) || (!r.in.history && w.padding == w.reach && w.trailing >= 0);
+    return apart && reaches_back && !trailing(r.n.inputs[0])
                ? ""
-               : "reads later positions, or not every one; pad on the left alone";
+               : "reads later positions or skips some; pad only on the left";
   }
   why_not queries(const reading& r) const {
     if (r.k != 0 || r.in.axis != r.s.rank - 2) return "compares positions with each other";
-    return r.attributes<attention_attributes>().causal ? "what a position sees depends on how many there are" : "";
+    return r.attributes<attention_attributes>().causal ? "the causal mask depends on the number of positions" : "";
   }
   why_not rotation(const reading& r) const {
     const bool apart =
@@ -497,16 +496,14 @@ class stream_maker {
     const auto& a = r.attributes<pad_attributes>();
     if (r.axis(a.axis) != r.in.axis) return "";
     if (a.after) return "pads after the last position";
-    return r.in.history ? "pads what reaches back already" : "";
+    return r.in.history ? "pads on the left twice" : "";
   }
   why_not part(const reading& r) const {
     const auto& a = r.attributes<slice_attributes>();
-    const bool cut = behind(r.n.inputs[0]) != 0;
-    if (r.axis(a.axis) != r.in.axis || (cut && !behind_[r.at])) return "";
+    const bool cut = trailing(r.n.inputs[0]) != 0;
+    if (r.axis(a.axis) != r.in.axis || (cut && !trailing_[r.at])) return "";
     const bool to_the_end = a.stop < 0 || a.stop >= r.s.at(r.in.axis);
-    return cut || a.start < 0 || !to_the_end || a.step != 1
-               ? "takes positions that are counted from the first or the last one"
-               : "";
+    return cut || a.start < 0 || !to_the_end || a.step != 1 ? "slices positions by absolute index" : "";
   }
   why_not same_history(const reading& r) const { return r.in.history == r.out.history ? "" : "mixes positions"; }
   // Any other operation: uses its `map_axis`, which maps a result axis to the operands' axes.
@@ -514,7 +511,7 @@ class stream_maker {
     std::vector<tensor_type> operands;
     for (auto v : r.n.inputs) operands.push_back(type(v));
     axis_map m(r.out.axis, operands, types_[r.at]);
-    if (!r.n.op->map_axis || !r.n.subprograms.empty()) return "it is not known that it leaves positions apart";
+    if (!r.n.op->map_axis || !r.n.subprograms.empty()) return "it may mix positions";
     r.n.op->map_axis(r.n.attributes.get(), m);
     if (!m.independent) return "compares positions with each other";
     return m.operands[r.k] == r.in.axis ? same_history(r) : "mixes positions";
@@ -550,7 +547,7 @@ class stream_maker {
   std::vector<std::vector<tensor_type>> types_;
   std::vector<std::vector<value>> values_;
   std::vector<char> varies_, depends_, read_;  // varies by position; depends on an input; value is read
-  std::vector<std::int64_t> behind_;
+  std::vector<std::int64_t> trailing_;
   std::vector<std::optional<value_id>> first_;
   std::vector<value> next_;
   std::optional<value> position_;

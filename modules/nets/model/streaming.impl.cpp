@@ -34,11 +34,11 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
   std::vector<shape> shapes = program_.inputs;
   for (const auto& m : program_.memories) {
     shapes.push_back(m.type.dims);
-    if (m.kept == stream_memory::way::appended) room_ = o.positions;
+    if (m.kept == stream_memory::way::appended) capacity_ = o.positions;
   }
   run_ = &session_.at(shapes);
   run_->hold();
-  const auto places = make_room();
+  const auto places = allocate_memories();
   bind_memories(places);
   if (bytes_) compute_first(places);
   bound_inputs_.resize(program_.inputs.size());
@@ -47,10 +47,10 @@ stream_core::stream_core(std::shared_ptr<const reference_core> net, const stream
 }
 
 std::size_t stream_core::bytes_of_block(const tensor_type& t) const {
-  return t.bytes() / static_cast<std::size_t>(room_) * static_cast<std::size_t>(block_);
+  return t.bytes() / static_cast<std::size_t>(capacity_) * static_cast<std::size_t>(block_);
 }
 
-std::vector<stream_core::memory_place> stream_core::make_room() {
+std::vector<stream_core::memory_place> stream_core::allocate_memories() {
   std::vector<memory_place> places;
   std::size_t blocks = 0, in_place = 0, output = program_.outputs.size();
   for (std::size_t k = 0; k < program_.memories.size(); ++k) {
@@ -120,7 +120,7 @@ void stream_core::compute_first(view<const memory_place> places) {
       .run(program_.inputs, inputs, [&outputs](std::size_t i, const tensor_type&) { return outputs[i]; });
 }
 
-bool stream_core::step_anew(view<const void* const> inputs, view<void* const> outputs) noexcept {
+bool stream_core::step_rebinding(view<const void* const> inputs, view<void* const> outputs) noexcept {
   plain_ = false;
   if (remaining() < block_) return false;
   try {
@@ -131,7 +131,7 @@ bool stream_core::step_anew(view<const void* const> inputs, view<void* const> ou
   } catch (...) { return false; }
   move_memories();
   *position_ += block_;
-  const bool endless = room_ == std::numeric_limits<std::int64_t>::max();
+  const bool endless = capacity_ == std::numeric_limits<std::int64_t>::max();
   plain_ = endless && !copied_ && run_->is_plain();
   return true;
 }

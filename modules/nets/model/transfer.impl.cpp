@@ -75,8 +75,8 @@ head_of_net find_head(const program& p, std::string_view pattern) {
     detail::raise(error_kind::value,
                   t << "head: " << outputs.size() << " outputs depend on states of `" << pattern << "`; expected one");
   if (taken.size() != 1)
-    detail::raise(error_kind::value, t << "head: what depends on states of `" << pattern << "` takes " << taken.size()
-                                       << " values of the net; expected one");
+    detail::raise(error_kind::value, t << "head: the part that depends on states of `" << pattern << "` takes "
+                                       << taken.size() << " values of the net; expected one");
   return {*taken.begin(), outputs[0]};
 }
 }  // namespace
@@ -84,7 +84,7 @@ head_of_net find_head(const program& p, std::string_view pattern) {
 saved_net detail::with_head(const saved_net& net, std::string_view pattern, const head_options& o,
                             const std::function<value(const trace_scope&, const value& features)>& head) {
   text t;
-  if (!net.program) raise(error_kind::state, "head: a net without a program, as one that was moved, has no head");
+  if (!net.program) raise(error_kind::state, "head: the net has no program; it may have been moved from");
   const program& p = *net.program;
   if (!p.assignments().empty())
     raise(error_kind::unsupported,

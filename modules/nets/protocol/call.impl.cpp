@@ -163,8 +163,9 @@ std::vector<any_tensor> evaluate_all(view<const dynamic_pointer> all, context& w
       p.output("result", lower_dynamic(*e, l));
   };
   const auto into_results = [](void* to, executor& run) { *static_cast<std::vector<any_tensor>*>(to) = run.run({}); };
-  where.slot<together>().site.lend({.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all},
-                                   where, into_results, &results);
+  where.slot<together>().site.with_executor(
+      {.leaves = key.leaves(), .words = key.words(), .lower = lower, .expression = &all}, where, into_results,
+      &results);
   return results;
 }
 

@@ -51,7 +51,7 @@ export class gradient_collector {
     std::vector<detail::dynamic_pointer> parts;
   };
   const entry& entry_of(std::string_view name) const;
-  detail::dynamic_pointer sum(std::string_view name, const tensor_type& wanted) const;
+  detail::dynamic_pointer sum(std::string_view name, const tensor_type& expected) const;
   std::vector<entry> all_;
 };
 

@@ -51,18 +51,18 @@ const gradient_collector::entry& gradient_collector::entry_of(std::string_view n
   for (const auto& e : all_)
     if (e.weight->name() == name) return e;
   text t;
-  t << "gradient collector: no gradient of `" << name << "`; there are those of";
+  t << "gradient collector: no gradient of `" << name << "`; available:";
   for (std::size_t i = 0; i < all_.size() && i < 12; ++i) t << (i ? ", `" : " `") << all_[i].weight->name() << "`";
   if (all_.size() > 12) t << ", ... (" << all_.size() << ")";
   detail::raise(error_kind::value, t);
 }
-detail::dynamic_pointer gradient_collector::sum(std::string_view name, const tensor_type& wanted) const {
+detail::dynamic_pointer gradient_collector::sum(std::string_view name, const tensor_type& expected) const {
   const auto& e = entry_of(name);
   const auto& is = e.weight->value().type();
-  if (is.element != wanted.element || !fits(wanted.dims, is.dims)) {
+  if (is.element != expected.element || !fits(expected.dims, is.dims)) {
     text t;
-    t << "gradient collector: parameter `" << name << "` is " << is << ", and its gradient is asked for as " << wanted;
-    detail::raise(is.element == wanted.element ? error_kind::shape : error_kind::type, t);
+    t << "gradient collector: parameter `" << name << "` is " << is << "; its gradient is requested as " << expected;
+    detail::raise(is.element == expected.element ? error_kind::shape : error_kind::type, t);
   }
   return detail::sum_of(e.parts);
 }

@@ -63,7 +63,7 @@ void layer_states::load(const load_buffer& from) {
     if (!p) raise(error_kind::value, t << "parameter `" << name << "` is not among the weights to load");
     if (p->value().type() != s.type)
       raise(p->value().element() == s.type.element ? error_kind::shape : error_kind::type,
-            t << "parameter `" << name << "` is " << s.type << " and is to be loaded from " << p->value().type());
+            t << "parameter `" << name << "` is " << s.type << "; cannot load it from " << p->value().type());
   }
   for (auto& s : all_) {
     if (s.role == state_role::generator) continue;
@@ -136,10 +136,10 @@ void check_extents_of(std::string_view layer, view<const label> ports, view<cons
   for (std::size_t i = 0; i < given.size(); ++i) {
     text t;
     if (!fits(patterns[i].dims, given[i]))
-      refuse_shapes(layer, t << "port `" << ports[i] << "` is " << patterns[i].dims << " and is given " << given[i]);
+      refuse_shapes(layer, t << "port `" << ports[i] << "` is " << patterns[i].dims << "; got " << given[i]);
     if (dim clash = names.bind(patterns[i].dims, given[i]); clash.is_name())
-      refuse_shapes(layer, t << "dimension `" << clash << "` means two numbers; port `" << ports[i] << "` is "
-                             << patterns[i].dims << " and is given " << given[i]);
+      refuse_shapes(layer, t << "dimension `" << clash << "` has two extents; port `" << ports[i] << "` is "
+                             << patterns[i].dims << "; got " << given[i]);
   }
 }
 
@@ -180,7 +180,7 @@ const callee& train_core::reverse(const std::vector<bool>& given) {
   for (const auto& [key, p] : reverse_)
     if (key == given) return p;
   auto p = std::make_shared<program>();
-  std::vector<value> arguments, start, of, wanted;
+  std::vector<value> arguments, start, of, variables;
   for (std::size_t i = 0; i < d_.inputs.size(); ++i)
     arguments.push_back(p->input(d_.inputs[i].string(), d_.input_types[i]));
   for (std::size_t i = 0; i < given.size(); ++i)
@@ -193,10 +193,10 @@ const callee& train_core::reverse(const std::vector<bool>& given) {
     if (given[i]) of.push_back(results[i]);
   if (d_.feedback)
     for (std::size_t i = 0; i < d_.inputs.size(); ++i)
-      if (is_floating(d_.input_types[i].element)) wanted.push_back(arguments[i]);
+      if (is_floating(d_.input_types[i].element)) variables.push_back(arguments[i]);
   for (std::size_t i = 0; i < forward_.leaves.size(); ++i)
-    if (forward_.leaves[i].trainable) wanted.push_back(arguments[d_.inputs.size() + i]);
-  for (const auto& g : gradients(*p, of, start, wanted)) p->output("gradient", g);
+    if (forward_.leaves[i].trainable) variables.push_back(arguments[d_.inputs.size() + i]);
+  for (const auto& g : gradients(*p, of, start, variables)) p->output("gradient", g);
   return reverse_.emplace_back(given, std::move(p)).second;
 }
 
@@ -211,7 +211,7 @@ train_core::reversed train_core::backward(std::vector<dynamic_pointer> given) {
     text t;
     if (given[i] && given[i]->shape() != last.out[i])
       states_.raise(error_kind::shape, t << "the gradient of port `" << d_.outputs[i] << "` is " << given[i]->shape()
-                                         << " and the port is " << last.out[i]);
+                                         << "; expected " << last.out[i]);
   }
   stack_.pop_back();
   reversed r{nullptr, last.in};

@@ -22,8 +22,8 @@ template <class P> struct trained_paths final : state_listener {
     std::size_t size = 0;
   };
   std::vector<path> all;
-  constexpr void met(view<const label> at, std::string_view name, const tensor_type&, const initializer&,
-                     state_role role) override {
+  constexpr void on_state(view<const label> at, std::string_view name, const tensor_type&, const initializer&,
+                          state_role role) override {
     path p;
     for (auto& n : at)
       if (p.size < deepest) p.names[p.size++] = n;

@@ -64,10 +64,9 @@ template <class L> struct chosen_check {
   static consteval text message() {
     using type = typename chosen_layer<L>::type;
     text t;
-    if constexpr (!Layer<type>) t << "`" << type_name<type>() << "` is given as a layer" << no_layer_because<type>();
+    if constexpr (!Layer<type>) t << "the layer type is `" << type_name<type>() << "`" << no_layer_because<type>();
     else if constexpr (!std::is_default_constructible_v<L>)
-      t << "`" << type_name<type>()
-        << "` cannot be made without arguments; give a constant of it, as in constant_layer<name>";
+      t << "`" << type_name<type>() << "` cannot be default-constructed; pass a constant, as in constant_layer<name>";
     return t;
   }
 };
@@ -129,8 +128,8 @@ template <class L, class P, bool Training, class... Types> struct typed_run {
 /// Counts the states of a layer and those that are trained.
 template <class P> struct state_count final : state_listener {
   int all = 0, trained = 0;
-  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
-                     state_role role) override {
+  constexpr void on_state(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
+                          state_role role) override {
     ++all;
     if (role != state_role::parameter) return;
     work_array<label> full(path.size() + 1);
@@ -286,15 +285,15 @@ concept LazyOperand = requires {
   requires std::same_as<evaluation_mode_of<E>, lazy>;
 };
 /// Checks the operand of a port against the port's declared type, as far as both are known statically.
-template <class E, bool In>
-consteval void mismatch_of_operand(text& t, std::string_view layer, std::string_view port, const tensor_type* wanted) {
+template <class E, bool In> consteval void mismatch_of_operand(text& t, std::string_view layer, std::string_view port,
+                                                               const tensor_type* expected) {
   if constexpr (!In && std::same_as<E, no_gradient_type>) return;
   else if constexpr (!LazyOperand<E>)
-    t << layer << ": port `" << port << "` is given `" << type_name<E>() << "`, which is no operand";
-  else if (wanted) {
+    t << layer << ": port `" << port << "` is given `" << type_name<E>() << "`, not an operand";
+  else if (expected) {
     const tensor_type given{dtype_of<typename E::element_type>, pattern_of<E>};
-    if (given.element != wanted->element || !fits(wanted->dims, given.dims))
-      t << layer << ": port `" << port << "` is " << *wanted << " and is given " << given;
+    if (given.element != expected->element || !fits(expected->dims, given.dims))
+      t << layer << ": port `" << port << "` is " << *expected << "; got " << given;
   }
 }
 template <class L, bool In, class Types, class... E> struct dict_check {
@@ -304,9 +303,9 @@ template <class L, bool In, class Types, class... E> struct dict_check {
     if (!t.empty()) return t;
     const auto ports = In ? layer_inputs(layer_value<L>) : layer_outputs(layer_value<L>);
     std::size_t at = 0;
-    ((look<decltype(E::value)>(t, names[at], index_of(ports, label(names[at]))), ++at), ...);
+    ((check_port<decltype(E::value)>(t, names[at], index_of(ports, label(names[at]))), ++at), ...);
     if constexpr (In && !std::is_void_v<Types>)
-      if (t.empty()) look_at_names(t, ports, view<const std::string_view>(names, sizeof...(E)));
+      if (t.empty()) check_dimension_names(t, ports, view<const std::string_view>(names, sizeof...(E)));
     return t;
   }
 
@@ -316,16 +315,16 @@ template <class L, bool In, class Types, class... E> struct dict_check {
     else return {};
   }
   template <class Ports>
-  static consteval void look_at_names(text& t, const Ports& ports, view<const std::string_view> names) {
+  static consteval void check_dimension_names(text& t, const Ports& ports, view<const std::string_view> names) {
     const shape given[] = {shape_of_operand<decltype(E::value)>()..., {}};
     shape patterns[sizeof...(E) + 1];
     for (std::size_t i = 0; i < names.size(); ++i)
       patterns[i] = Types::types()[static_cast<std::size_t>(index_of(ports, label(names[i])))].dims;
     if (const auto clash = clash_of_names({patterns, names.size()}, {given, names.size()}))
-      t << layer_kind(layer_value<L>) << ": dimension `" << clash.name << "` of the ports is given both " << clash.first
+      t << layer_kind(layer_value<L>) << ": dimension `" << clash.name << "` of the ports is both " << clash.first
         << " and " << clash.second;
   }
-  template <class X> static consteval void look(text& t, std::string_view port, int place) {
+  template <class X> static consteval void check_port(text& t, std::string_view port, int place) {
     if (!t.empty()) return;
     const auto layer = layer_kind(layer_value<L>);
     if constexpr (std::is_void_v<Types>) mismatch_of_operand<X, In>(t, layer, port, nullptr);
@@ -558,8 +557,8 @@ class infer_layer : private detail::infer_part<detail::has_states<L, P>()> {
     if constexpr (has_states) {
       struct declared final : state_listener {
         detail::layer_states* to = nullptr;
-        void met(view<const label> path, std::string_view state, const tensor_type& type, const initializer& how,
-                 state_role role) override {
+        void on_state(view<const label> path, std::string_view state, const tensor_type& type, const initializer& how,
+                      state_role role) override {
           std::string full;
           for (const auto& p : path) full += p.string() + ".";
           full += state;

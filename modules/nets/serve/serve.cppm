@@ -80,7 +80,7 @@ class queued {
   /// Waits until ready or `t`; returns whether it is ready.
   bool wait_until(clock::time_point t);
   /// Calls `f` when ready: on the thread that finishes the request, or immediately.
-  void tell(std::function<void()> f);
+  void set_callback(std::function<void()> f);
   /// Claims the right to finish this request; false if another thread has claimed it.
   bool claim() noexcept;
   /// Raises the error of a request that was not computed.
@@ -99,7 +99,7 @@ class queued {
   std::atomic<state> now_{state::open};
   const std::uint32_t process_ = process_number();
   std::shared_ptr<const failure> why_;  // null if its allocation failed
-  std::function<void()> told_;
+  std::function<void()> callback_;
   std::mutex mutex_;
   std::condition_variable changed_;
 };
@@ -138,7 +138,7 @@ class queue_core {
 /// Allocates the samples of a batch. `planned`: working memory of its plan, for the error. Errors: out_of_memory.
 storage batch_memory(std::size_t bytes, std::size_t planned);
 [[noreturn]] void no_answer();
-[[noreturn]] void sample_mismatch(std::size_t input, const shape& wanted, const shape& given);
+[[noreturn]] void sample_mismatch(std::size_t input, const shape& expected, const shape& given);
 [[noreturn]] void rows_mismatch(std::size_t output, const shape& given, std::int64_t rows);
 
 // ---- checks ---------------------------------------------------------------------------------------------------------
@@ -147,23 +147,23 @@ storage batch_memory(std::size_t bytes, std::size_t planned);
 template <class Traits> struct queue_check {
   static consteval text message() {
     text t;
-    for (std::size_t i = 0; i < Traits::inputs && t.empty(); ++i) look(t, "input ", i, Traits::patterns[i]);
+    for (std::size_t i = 0; i < Traits::inputs && t.empty(); ++i) check_leading(t, "input ", i, Traits::patterns[i]);
     for (std::size_t o = 0; o < Traits::outputs.size() && t.empty(); ++o)
-      look(t, "output ", o, Traits::outputs[o].dims);
+      check_leading(t, "output ", o, Traits::outputs[o].dims);
     return t;
   }
 
  private:
-  static consteval void look(text& t, const char* what, std::size_t i, const shape& s) {
+  static consteval void check_leading(text& t, const char* what, std::size_t i, const shape& s) {
     if (s.rank > 0 && !s[0].is_number()) return;
-    t << "a batching queue puts samples together along the leading dimension, dyn or a name, and " << what << i
-      << " of the model is " << s;
+    t << "a batching queue needs a leading dimension that is dyn or named, but " << what << i << " of the model is "
+      << s;
   }
 };
 
 template <class Traits, class... X> struct sample_check {
   static consteval text message() {
-    if constexpr (!(InMemory<X> && ...)) return memory_fault<X...>("submit: sample ", "submit");
+    if constexpr (!(InMemory<X> && ...)) return memory_mismatch<X...>("submit: sample ", "submit");
     else return of_tensors();
   }
 
@@ -173,14 +173,14 @@ template <class Traits, class... X> struct sample_check {
     text t;
     if (sizeof...(X) != Traits::inputs) {
       t << "submit: a sample of this model has " << Traits::inputs << (Traits::inputs == 1 ? " tensor" : " tensors")
-        << " and is given as " << sizeof...(X);
+        << "; got " << sizeof...(X);
       return t;
     }
     for (std::size_t i = 0; i < sizeof...(X) && t.empty(); ++i) {
-      const tensor_type wanted{Traits::elements[i], without_leading(Traits::patterns[i])};
-      if (wanted.element == given[i].element && fits(wanted.dims, given[i].dims)) continue;
-      t << "submit: a sample for input " << i << " is " << wanted << " and is given as " << given[i];
-      if (wanted.dims.rank + 1 == given[i].dims.rank) t << "; a sample has no dimension of samples";
+      const tensor_type expected{Traits::elements[i], without_leading(Traits::patterns[i])};
+      if (expected.element == given[i].element && fits(expected.dims, given[i].dims)) continue;
+      t << "submit: a sample for input " << i << " is " << expected << "; got " << given[i];
+      if (expected.dims.rank + 1 == given[i].dims.rank) t << "; a sample has no batch dimension";
     }
     return t;
   }
@@ -245,8 +245,8 @@ template <class Traits> struct request : queued {
 
  private:
   template <std::size_t I, class X> void keep(const X& x) {
-    constexpr shape wanted = sample_of<Traits, I>::pattern;
-    if (!fits(wanted, x.shape())) sample_mismatch(I, wanted, x.shape());
+    constexpr shape expected = sample_of<Traits, I>::pattern;
+    if (!fits(expected, x.shape())) sample_mismatch(I, expected, x.shape());
     samples_kept[I].keep(x.shape(), x.data().data(), x.data().size() * sizeof(typename X::element_type));
   }
 };
@@ -315,27 +315,27 @@ export template <class Result> class answer {
 
   /// Whether there is a request to wait for: false if default-constructed, and after `get`.
   bool valid() const { return request_ != nullptr; }
-  bool ready() const { return asked().ready(); }
-  void wait() const { asked().wait(); }
+  bool ready() const { return pending().ready(); }
+  void wait() const { pending().wait(); }
   /// Calls `f` once when ready: on the thread that finished the request, or immediately. `f` must not throw, block or
   /// call the queue. A later call replaces an earlier callback.
-  void on_ready(std::function<void()> f) const { asked().tell(std::move(f)); }
+  void on_ready(std::function<void()> f) const { pending().set_callback(std::move(f)); }
   /// Waits until ready or `t`; returns whether it is ready. If the wait reaches the request's deadline before a worker
   /// starts it, the answer becomes a deadline_error.
-  bool wait_until(std::chrono::steady_clock::time_point t) const { return asked().wait_until(t); }
+  bool wait_until(std::chrono::steady_clock::time_point t) const { return pending().wait_until(t); }
   bool wait_for(std::chrono::nanoseconds d) const { return wait_until(detail::queued::in(d)); }
   /// Waits, then moves out the result: one row per output, without the leading dimension. Errors: deadline_error if
   /// the deadline passed before the sample was computed, stopped_error after `shutdown_now` or `cancel`, the error of
   /// its batch, state_error on a second call.
   Result get() {
-    asked().wait();
+    pending().wait();
     auto r = std::move(request_);
     r->check();
     return detail::taken<Result>::from(r->rows.data());
   }
 
  private:
-  detail::queued& asked() const {
+  detail::queued& pending() const {
     if (!request_) detail::no_answer();
     return *request_;
   }
@@ -402,18 +402,18 @@ export template <class Traits> class batching_queue {
 
  private:
   using time = std::chrono::steady_clock::time_point;
-  template <class... X> static auto asked(time until, const X&... x) {
+  template <class... X> static auto make_request(time until, const X&... x) {
     auto r = std::make_shared<detail::request<Traits>>(x...);
     r->until = until;
     return r;
   }
   template <class... X> answer_type pushed(time until, const X&... x) {
-    auto r = asked(until, x...);
+    auto r = make_request(until, x...);
     core_.push(r, true);
     return answer_type(std::move(r));
   }
   template <class... X> std::optional<answer_type> tried(time until, const X&... x) {
-    auto r = asked(until, x...);
+    auto r = make_request(until, x...);
     if (!core_.push(r, false)) return {};
     return answer_type(std::move(r));
   }

@@ -24,7 +24,7 @@ queued::~queued() = default;
 namespace {
 
 constexpr const char* late = "the deadline passed before the request was computed";
-constexpr const char* stopped = "the queue was told to stop before the request was computed";
+constexpr const char* stopped = "the queue was stopped before the request was computed";
 
 std::shared_ptr<const queued::failure> failure_of(std::optional<error_kind> kind, const char* what,
                                                   const out_of_memory* numbers = nullptr) noexcept {
@@ -69,12 +69,12 @@ bool queued::wait_until(clock::time_point t) {
   changed_.wait(lock, is_ready);
   return true;
 }
-void queued::tell(std::function<void()> f) {
+void queued::set_callback(std::function<void()> f) {
   {
     std::lock_guard lock(mutex_);
-    told_.swap(f);
+    callback_.swap(f);
     if (!ready()) return;
-    f = std::exchange(told_, nullptr);
+    f = std::exchange(callback_, nullptr);
   }
   if (f) f();
 }
@@ -96,14 +96,14 @@ queued::clock::time_point queued::in(std::chrono::nanoseconds d) {
 }
 void queued::finish(std::shared_ptr<const failure> why, bool failed) noexcept {
   why_ = std::move(why);
-  std::function<void()> told;
+  std::function<void()> callback;
   {
     std::lock_guard lock(mutex_);
     now_.store(failed ? state::failed : state::computed, std::memory_order_release);
-    told.swap(told_);
+    callback.swap(callback_);
   }
   changed_.notify_all();
-  if (told) told();
+  if (callback) callback();
 }
 
 batch_runner::~batch_runner() = default;
@@ -113,7 +113,7 @@ storage batch_memory(std::size_t bytes, std::size_t planned) {
     return storage(bytes);
   } catch (const out_of_memory& e) {
     text t;
-    t << e.what() << "; the plan of the batch works in " << planned << " bytes";
+    t << e.what() << "; the plan of the batch needs " << planned << " bytes";
     throw out_of_memory(t.string(), e.requested(), e.used(), e.limit(), planned);
   }
 }
@@ -192,7 +192,7 @@ constexpr std::int64_t batches_between_trims = 256;
 template <class T> void check_option(const char* name, T value, T least, T max, const char* unit = "") {
   if (value >= least && value <= max) return;
   text t;
-  t << "batching_queue: " << name << " is to be " << least << " to " << max << unit << ", and is " << value;
+  t << "batching_queue: `" << name << "` must be " << least << " to " << max << unit << "; got " << value;
   raise(error_kind::value, t);
 }
 
@@ -225,9 +225,9 @@ struct queue_core::implementation {
   const std::size_t capacity, enough;  // maximum waiting requests; number that completes a batch
 
   mutable std::mutex mutex;
-  std::condition_variable turn;   // for workers: there is work and no other worker is forming a batch
-  std::condition_variable grown;  // for the worker that is forming a batch: it may be complete
-  std::condition_variable room;   // for callers: the queue has space
+  std::condition_variable work_ready;  // for workers: there is work and no other worker is forming a batch
+  std::condition_variable grown;       // for the worker that is forming a batch: it may be complete
+  std::condition_variable not_full;    // for callers: the queue has space
   request_list waiting;
   clock::time_point urgent = queued::never;  // earliest deadline of the waiting requests
   clock::time_point closing{};               // when the batch being formed starts
@@ -268,7 +268,7 @@ struct queue_core::implementation {
     const auto now = clock::now();
     request_list like, other;  // compatible requests, and the other ones examined
     const auto max = static_cast<std::size_t>(options.batch);
-    for (std::size_t looked = 0; !waiting.empty() && like.size() < max && looked < 8 * max; ++looked) {
+    for (std::size_t inspected = 0; !waiting.empty() && like.size() < max && inspected < 8 * max; ++inspected) {
       auto r = waiting.pop_front();
       if (r->until <= now || r->ready()) expired.push_back(std::move(r));
       else if (like.empty() || runner.alike(*like.front(), *r)) like.push_back(std::move(r));
@@ -309,7 +309,7 @@ struct queue_core::implementation {
   // Waits for a batch; false after the shutdown.
   bool next(const batch_runner& runner, request_list& batch, request_list& expired, std::int64_t& rows) {
     std::unique_lock lock(mutex);
-    turn.wait(lock, [&] { return (!forming && !waiting.empty()) || (over && waiting.empty()); });
+    work_ready.wait(lock, [&] { return (!forming && !waiting.empty()) || (over && waiting.empty()); });
     if (waiting.empty()) return false;
     forming = true;
     while (!over && waiting.size() < enough) {
@@ -322,8 +322,8 @@ struct queue_core::implementation {
     rows = take(runner, batch, expired);
     const bool more = !waiting.empty() || over, callers = blocked > 0;
     lock.unlock();
-    if (more) turn.notify_one();
-    if (callers) room.notify_all();
+    if (more) work_ready.notify_one();
+    if (callers) not_full.notify_all();
     return true;
   }
 
@@ -350,8 +350,8 @@ struct queue_core::implementation {
     std::vector<std::shared_ptr<queued>> together;
     std::int64_t rows = 0;
     const stop_scope until_canceled(cancellation{&canceled});
-    for (std::int64_t turns = 1; next(runner, batch, expired, rows); ++turns) {
-      if (turns % batches_between_trims == 0) memory::trim();
+    for (std::int64_t batch_number = 1; next(runner, batch, expired, rows); ++batch_number) {
+      if (batch_number % batches_between_trims == 0) memory::trim();
       if (!expired.empty()) fail(expired, error_kind::deadline, late);
       if (batch.empty()) continue;
       auto give_up = [&](std::optional<error_kind> kind, const char* what, const out_of_memory* numbers = nullptr) {
@@ -365,10 +365,10 @@ struct queue_core::implementation {
         while (!batch.empty()) batch.pop_front()->finish();
       } catch (const out_of_memory& e) { give_up(error_kind::memory, e.what(), &e); } catch (const std::exception& e) {
         give_up(kind_of(e), e.what());
-      } catch (...) { give_up({}, "the run ended with something that is no std::exception"); }
+      } catch (...) { give_up({}, "the run threw something other than a std::exception"); }
       together.clear();
     }
-    turn.notify_all();
+    work_ready.notify_all();
   }
 
   void stop(ending how) {
@@ -385,9 +385,9 @@ struct queue_core::implementation {
         figures.stopped += static_cast<std::int64_t>(dropped.size());
       }
     }
-    turn.notify_all();
+    work_ready.notify_all();
     grown.notify_all();
-    room.notify_all();
+    not_full.notify_all();
     fail(dropped, error_kind::stopped, stopped);
     std::lock_guard lock(joining);
     for (auto& t : threads)
@@ -424,7 +424,7 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
   r->arrived = queued::clock::now();
   std::unique_lock lock(q.mutex);
   auto refuse_if_over = [&] {
-    if (q.over) raise(error_kind::stopped, "submit: the queue was told to stop");
+    if (q.over) raise(error_kind::stopped, "submit: the queue was stopped");
   };
   refuse_if_over();
   bool in_time = r->until > r->arrived;
@@ -434,8 +434,8 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
       return false;
     }
     ++q.blocked;
-    if (r->until == queued::never) q.room.wait(lock);
-    else in_time = q.room.wait_until(lock, r->until) == std::cv_status::no_timeout;
+    if (r->until == queued::never) q.not_full.wait(lock);
+    else in_time = q.not_full.wait_until(lock, r->until) == std::cv_status::no_timeout;
     --q.blocked;
     refuse_if_over();
   }
@@ -454,7 +454,7 @@ bool queue_core::push(std::shared_ptr<queued> r, bool wait) {
       forming && (q.waiting.size() >= q.enough || (until != queued::never && until - q.options.delay < q.closing));
   lock.unlock();
   if (leaves) q.grown.notify_one();
-  else if (!forming) q.turn.notify_one();
+  else if (!forming) q.work_ready.notify_one();
   return true;
 }
 
@@ -475,15 +475,15 @@ const queue_options& queue_core::options() const { return impl_->options; }
 // ---- diagnostics ----------------------------------------------------------------------------------------------------
 
 void no_answer() { raise(error_kind::state, "answer: there is none; it was taken already, or nothing was submitted"); }
-void sample_mismatch(std::size_t input, const shape& wanted, const shape& given) {
+void sample_mismatch(std::size_t input, const shape& expected, const shape& given) {
   text t;
-  t << "submit: a sample for input " << input << " is " << wanted << " and is given as " << given;
+  t << "submit: a sample for input " << input << " is " << expected << "; got " << given;
   raise(error_kind::shape, t);
 }
 void rows_mismatch(std::size_t output, const shape& given, std::int64_t rows) {
   text t;
   t << "batching_queue: " << rows << " samples give output " << output << " as " << given
-    << ", which has not a row for each";
+    << "; expected a row for each";
   raise(error_kind::shape, t);
 }
 

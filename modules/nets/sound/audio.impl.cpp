@@ -39,7 +39,7 @@ class sinc_filter {
   double operator()(double distance) const {
     const double at = distance / half_;
     if (at <= -1 || at >= 1) return 0;
-    const double turn = pi * scale_ * distance, sinc = turn == 0 ? 1 : std::sin(turn) / turn;
+    const double angle = pi * scale_ * distance, sinc = angle == 0 ? 1 : std::sin(angle) / angle;
     return scale_ * sinc * bessel(beta_ * std::sqrt(1 - at * at)) / whole_;
   }
 
@@ -90,9 +90,9 @@ std::int64_t whole(std::int64_t last, const philox& from, std::uint64_t element)
 }
 
 matrix<float> masked(const matrix<float>& features, const mask_options& o, const philox& from, int axis,
-                     std::string_view who) {
+                     std::string_view caller) {
   if (o.count < 0 || o.max < 0)
-    refuse(text() << who << ": " << o.count << " masks of at most " << o.max << "; expected 0 or more");
+    refuse(text() << caller << ": `count` is " << o.count << " and `max` is " << o.max << "; expected 0 or more");
   matrix<float> made = features.copy();
   const std::int64_t rows = made.extent(0), columns = made.extent(1), length = made.extent(axis);
   auto out = made.writable();
@@ -111,7 +111,7 @@ matrix<float> masked(const matrix<float>& features, const mask_options& o, const
 
 waveform to_mono(const waveform& w) {
   const std::int64_t channels = w.channels();
-  if (channels < 1) refuse(text() << "to_mono: a waveform of no channels", error_kind::shape);
+  if (channels < 1) refuse(text() << "to_mono: the waveform has no channels", error_kind::shape);
   if (channels == 1) return w;
   const auto frames = static_cast<std::size_t>(w.frames());
   waveform made{matrix<float>::uninitialized({1, w.frames()}), w.rate};

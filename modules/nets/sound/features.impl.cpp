@@ -25,36 +25,36 @@ namespace {
 
 constexpr double pi = 3.14159265358979323846;
 
-[[noreturn]] void refuse(std::string_view who, const text& what, error_kind kind = error_kind::value) {
+[[noreturn]] void refuse(std::string_view caller, const text& what, error_kind kind = error_kind::value) {
   text t;
-  detail::raise(kind, t << who << ": " << what);
+  detail::raise(kind, t << caller << ": " << what);
 }
 
 std::int64_t window_of(const spectrogram_options& o) { return o.window > 0 ? o.window : o.length; }
-void check(const spectrogram_options& o, std::string_view who) {
-  if (o.length < 1 || o.length > 16384) refuse(who, text() << "`length` is " << o.length << "; expected 1 to 16384");
+void check(const spectrogram_options& o, std::string_view caller) {
+  if (o.length < 1 || o.length > 16384) refuse(caller, text() << "`length` is " << o.length << "; expected 1 to 16384");
   if (o.window < 0 || o.window > o.length)
-    refuse(who, text() << "`window` is " << o.window << "; expected 0 to " << o.length);
+    refuse(caller, text() << "`window` is " << o.window << "; expected 0 to " << o.length);
   if (o.step < 1 || o.step > (std::int64_t(1) << 30))
-    refuse(who, text() << "`step` is " << o.step << "; expected 1 to 2^30");
-  if (o.power != 1 && o.power != 2) refuse(who, text() << "`power` is " << o.power << "; expected 1 or 2");
+    refuse(caller, text() << "`step` is " << o.step << "; expected 1 to 2^30");
+  if (o.power != 1 && o.power != 2) refuse(caller, text() << "`power` is " << o.power << "; expected 1 or 2");
 }
 double high_of(const mel_options& o) { return o.high > 0 ? o.high : static_cast<double>(o.rate) / 2; }
-void check(const mel_options& o, std::string_view who) {
-  check(o.frames, who);
-  if (o.bands < 1 || o.bands > 4096) refuse(who, text() << "`bands` is " << o.bands << "; expected 1 to 4096");
+void check(const mel_options& o, std::string_view caller) {
+  check(o.frames, caller);
+  if (o.bands < 1 || o.bands > 4096) refuse(caller, text() << "`bands` is " << o.bands << "; expected 1 to 4096");
   if (o.rate < 1 || o.rate > (std::int64_t(1) << 32))
-    refuse(who, text() << "`rate` is " << o.rate << "; expected 1 to 2^32");
+    refuse(caller, text() << "`rate` is " << o.rate << "; expected 1 to 2^32");
   if (!(o.low >= 0 && o.low < high_of(o) && high_of(o) <= static_cast<double>(o.rate) / 2))
-    refuse(who,
+    refuse(caller,
            text() << "bands from " << o.low << " to " << high_of(o) << " Hz; expected 0 <= low < high <= rate / 2");
-  if (!(o.floor > 0)) refuse(who, text() << "`floor` is " << o.floor << "; expected more than 0");
-  if (!(o.range >= 0)) refuse(who, text() << "`range` is " << o.range << "; expected 0 or more");
+  if (!(o.floor > 0)) refuse(caller, text() << "`floor` is " << o.floor << "; expected more than 0");
+  if (!(o.range >= 0)) refuse(caller, text() << "`range` is " << o.range << "; expected 0 or more");
 }
-void check(const mfcc_options& o, std::string_view who) {
-  check(o.mel, who);
+void check(const mfcc_options& o, std::string_view caller) {
+  check(o.mel, caller);
   if (o.coefficients < 1 || o.coefficients > o.mel.bands)
-    refuse(who,
+    refuse(caller,
            text() << "`coefficients` is " << o.coefficients << "; expected 1 to the number of bands, " << o.mel.bands);
 }
 
@@ -106,11 +106,11 @@ struct borders {
   }
 };
 
-template <class Options> value features_of(const value& signal, const Options& o, std::string_view who) {
-  check(o, who);
+template <class Options> value features_of(const value& signal, const Options& o, std::string_view caller) {
+  check(o, caller);
   const spectrogram_options& f = frames_of(o);
   if (signal.shape().rank != 2)
-    refuse(who, text() << "signals [B, L] are expected, not " << signal.shape(), error_kind::shape);
+    refuse(caller, text() << "signals [B, L] are expected, not " << signal.shape(), error_kind::shape);
   const borders b(f);
   const value padded = b.before + b.after > 0 ? value(pad(signal, {1, b.before, b.after})) : signal;
   const value window = signal.owner().constant(window_row(f)[0]);
@@ -150,7 +150,7 @@ matrix<float> mel_filters(const mel_options& o) {
 matrix<float> cosine_transform(std::int64_t from, std::int64_t to) {
   if (from < 1 || to < 1 || to > from || from > 4096)
     refuse("cosine_transform",
-           text() << "from " << from << " numbers to " << to << "; expected 1 to 4096, and no more than that");
+           text() << "from " << from << " numbers to " << to << "; expected 1 to 4096, `to` at most `from`");
   matrix<float> m(from, to);
   auto out = m.writable();
   for (std::int64_t i = 0; i < from; ++i)
@@ -206,19 +206,17 @@ audio_features::audio_features(const mel_options& o) : impl_(implementation::mak
 audio_features::audio_features(const mfcc_options& o) : impl_(implementation::make(o)) { impl_->rate = o.mel.rate; }
 
 matrix<float> audio_features::operator()(const waveform& w) const {
-  constexpr std::string_view who = "audio_features";
+  constexpr std::string_view caller = "audio_features";
   const spectrogram_options& f = impl_->frames;
   if (w.channels() != 1)
-    refuse(who,
-           text() << "a waveform of one channel is expected, and this has " << w.channels() << "; to_mono makes one",
+    refuse(caller, text() << "expected a waveform of one channel; got " << w.channels() << "; to_mono makes one",
            error_kind::shape);
   if (impl_->rate && w.rate != impl_->rate)
-    refuse(who,
-           text() << "a rate of " << impl_->rate << " is expected, and this is " << w.rate << "; resample changes it");
+    refuse(caller, text() << "expected a rate of " << impl_->rate << "; got " << w.rate << "; resample changes it");
   const borders b(f);
   const std::int64_t samples = w.frames(), padded = samples + b.before + b.after;
   if (padded < f.length)
-    refuse(who, text() << samples << " samples are no frame of " << window_of(f), error_kind::shape);
+    refuse(caller, text() << samples << " samples are less than a frame of " << window_of(f), error_kind::shape);
   const std::int64_t count = 1 + (padded - f.length) / f.step;
   any_tensor cut(tensor_type{dtype::float32, {1, count, f.length}});
   float* const out = reinterpret_cast<float*>(cut.mutable_data());

@@ -41,22 +41,22 @@ struct wav_header {
 // Reads the chunk `fmt `.
 void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, wav_header& h) {
   unsigned char b[largest_fmt] = {};
-  if (size < 16) wrong(from, "fmt: a size of at least 16 bytes is expected, and this is ", size);
+  if (size < 16) wrong(from, "fmt: expected at least 16 bytes; got ", size);
   from.read(at, b, std::min<std::size_t>(size, largest_fmt));
   std::uint32_t coding = little_endian(b, 2);
   const std::uint32_t channels = little_endian(b + 2, 2), rate = little_endian(b + 4, 4),
                       align = little_endian(b + 12, 2), bits = little_endian(b + 14, 2);
   if (coding == coded_extensible) {
     if (size < 40 || little_endian(b + 16, 2) < 22)
-      wrong(from, "fmt: an extensible format has at least 40 bytes, 22 of them in its extension, and this has ", size,
-            " and ", size < 18 ? 0 : little_endian(b + 16, 2));
+      wrong(from, "fmt: expected at least 40 bytes for an extensible format, 22 in its extension; got ", size, " and ",
+            size < 18 ? 0 : little_endian(b + 16, 2));
     if (little_endian(b + 18, 2) > bits)
       wrong(from, "fmt: ", little_endian(b + 18, 2), " valid bits in samples of ", bits, " bits");
     coding = little_endian(b + 24, 2);
     if (std::memcmp(b + 26, subformat_rest, sizeof subformat_rest) != 0) coding = coded_extensible;
   }
-  if (channels == 0) wrong(from, "fmt: at least one channel is expected, and this has none");
-  if (rate == 0) wrong(from, "fmt: a rate of at least 1 is expected, and this is 0");
+  if (channels == 0) wrong(from, "fmt: expected at least one channel; got none");
+  if (rate == 0) wrong(from, "fmt: expected a rate of at least 1; got 0");
   const bool integer = coding == coded_pcm && (bits == 8 || bits == 16 || bits == 24 || bits == 32),
              real = coding == coded_float && (bits == 32 || bits == 64);
   if (!integer && !real) {
@@ -66,13 +66,13 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
     detail::raise(error_kind::unsupported, t);
   }
   if (align != channels * (bits / 8))
-    wrong(from, "fmt: frames of ", channels * (bits / 8), " bytes are expected for ", channels, " channels of ", bits,
-          " bits, and these have ", align);
+    wrong(from, "fmt: expected frames of ", channels * (bits / 8), " bytes for ", channels, " channels of ", bits,
+          " bits; got ", align);
   // Clamped to the range of the field.
   const std::uint64_t rate_of_bytes = std::min<std::uint64_t>(std::uint64_t(rate) * align, 0xFFFFFFFF);
   if (little_endian(b + 8, 4) != rate_of_bytes)
-    wrong(from, "fmt: ", rate_of_bytes, " bytes a second are expected for a rate of ", rate, " and frames of ", align,
-          " bytes, and these are ", little_endian(b + 8, 4));
+    wrong(from, "fmt: expected ", rate_of_bytes, " bytes a second for a rate of ", rate, " and frames of ", align,
+          " bytes; got ", little_endian(b + 8, 4));
   h.info.rate = rate;
   h.info.channels = channels;
   h.sample = bits / 8;
@@ -100,39 +100,38 @@ void check_rest(const byte_source& from, std::uint64_t end) {
   };
   if (from.size <= end || is_tag(end)) return;
   if (end % 2 == 1 && (from.size == end + 1 || is_tag(end + 1))) return;  // the padding byte
-  wrong(from, "RIFF: a size of ", end - 8, " is said, and ", from.size - end,
-        " bytes follow that begin no chunk: samples that the header does not count");
+  wrong(from, "RIFF: size is ", end - 8, ", but ", from.size - end,
+        " bytes follow that are not a chunk: samples that the header does not count");
 }
 
 wav_header read_header(const byte_source& from) {
   unsigned char b[12];
-  if (from.size < 12) wrong(from, "a WAV file has at least 12 bytes, and this has ", from.size);
+  if (from.size < 12) wrong(from, "a WAV file has at least 12 bytes; got ", from.size);
   from.read(0, b, 12);
   if (std::memcmp(b, "RIFF", 4) != 0 || std::memcmp(b + 8, "WAVE", 4) != 0)
-    wrong(from, "RIFF and WAVE are expected at its beginning");
+    wrong(from, "expected RIFF and WAVE at the beginning");
   const std::uint64_t end = 8 + std::uint64_t(little_endian(b + 4, 4));
-  if (end < 12 || end > from.size)
-    wrong(from, "RIFF: a size of ", end - 8, " is said, and the file goes on for ", from.size - 8, " bytes after it");
+  if (end < 12 || end > from.size) wrong(from, "RIFF: size is ", end - 8, ", but ", from.size - 8, " bytes follow it");
   wav_header h;
   bool format = false, data = false;
   std::uint64_t data_bytes = 0;
   for (std::uint64_t at = 12; at < end;) {
-    const bool has_room = end - at >= 8;
-    if (has_room) from.read(at, b, 8);
+    const bool has_header = end - at >= 8;
+    if (has_header) from.read(at, b, 8);
     const std::uint32_t size = little_endian(b + 4, 4);
     const std::string_view id(reinterpret_cast<const char*>(b), 4);
-    if (data && !(has_room && is_name(id)))
-      wrong(from, "data: a size of ", data_bytes, " bytes is said, and what follows at byte ", at, " is no chunk");
-    if (!has_room) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
-    if (!is_name(id)) wrong(from, "the chunk at byte ", at, " has no name, but `", printable(id), "`");
+    if (data && !(has_header && is_name(id)))
+      wrong(from, "data: size is ", data_bytes, ", but what follows at byte ", at, " is not a chunk");
+    if (!has_header) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
+    if (!is_name(id)) wrong(from, "the chunk at byte ", at, " has the invalid name `", printable(id), "`");
     if (size > end - at - 8)
       wrong(from, "the chunk `", printable(id), "` of ", size, " bytes at byte ", at,
-            " goes on after the end, which is at byte ", end);
+            " goes past the end, which is at byte ", end);
     if (id == "fmt ") {
-      if (std::exchange(format, true)) wrong(from, "fmt: it is there twice");
+      if (std::exchange(format, true)) wrong(from, "fmt: appears twice");
       read_format(from, at + 8, size, h);
     } else if (id == "data") {
-      if (std::exchange(data, true)) wrong(from, "data: it is there twice");
+      if (std::exchange(data, true)) wrong(from, "data: appears twice");
       h.data = at + 8;
       data_bytes = size;
     }
@@ -142,7 +141,7 @@ wav_header read_header(const byte_source& from) {
   if (!format) wrong(from, "fmt: it is missing");
   if (!data) wrong(from, "data: it is missing");
   const std::uint64_t frame = h.sample * static_cast<std::uint64_t>(h.info.channels);
-  if (data_bytes % frame != 0) wrong(from, "data: ", data_bytes, " bytes are no whole frames of ", frame, " bytes");
+  if (data_bytes % frame != 0) wrong(from, "data: ", data_bytes, " bytes are not whole frames of ", frame, " bytes");
   h.info.frames = static_cast<std::int64_t>(data_bytes / frame);
   return h;
 }
@@ -164,7 +163,7 @@ waveform read_samples(const byte_source& from, frame_range range) {
   const std::int64_t count = range.count < 0 ? h.info.frames - range.first : range.count;
   if (range.first < 0 || range.first > h.info.frames || count > h.info.frames - range.first) {
     text t;
-    t << from.name << ": frames " << range.first << " to " << range.first + count << " are asked for, and there are "
+    t << from.name << ": frames " << range.first << " to " << range.first + count << " are requested, but there are "
       << h.info.frames;
     detail::raise(error_kind::value, t);
   }
@@ -239,7 +238,7 @@ void write_wav(const std::string& path, const waveform& w, wav_format format) {
   if (w.rate < 1 || w.rate > (std::int64_t(1) << 32) - 1)
     refuse(text() << "a rate of " << w.rate << "; expected 1 to 2^32 - 1");
   if (frames > ((std::int64_t(1) << 32) - 64) / frame)
-    refuse(text() << "a WAV file has less than 4 GiB, and these are " << frames << " frames of " << frame << " bytes");
+    refuse(text() << "a WAV file has less than 4 GiB; got " << frames << " frames of " << frame << " bytes");
   const view<const float> samples = w.samples.data();
   for (std::size_t i = 0; i < samples.size(); ++i)
     if (!std::isfinite(samples[i])) refuse(text() << "sample " << i << " is not finite");

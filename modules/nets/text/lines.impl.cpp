@@ -16,9 +16,9 @@ struct line_dataset::contents {
 
 namespace {
 
-[[noreturn]] void outside(std::string_view who, std::int64_t i, std::int64_t size) {
+[[noreturn]] void outside(std::string_view caller, std::int64_t i, std::int64_t size) {
   text t;
-  detail::raise(error_kind::value, t << who << ": index " << i << " is outside 0.." << size - 1);
+  detail::raise(error_kind::value, t << caller << ": index " << i << " is outside 0.." << size - 1);
 }
 
 void check_utf8(std::string& s, const line_options& o, std::string_view name) {
@@ -31,7 +31,7 @@ void check_utf8(std::string& s, const line_options& o, std::string_view name) {
   const auto begin = s.begin(), end = begin + static_cast<std::ptrdiff_t>(at);
   const std::size_t before = s.rfind('\n', at), first = at == 0 || before == s.npos ? 0 : before + 1;
   text t;
-  t << "line " << 1 + std::count(begin, end, '\n') << ", byte " << 1 + at - first << " begins no character of UTF-8";
+  t << "line " << 1 + std::count(begin, end, '\n') << ", byte " << 1 + at - first << " is not valid UTF-8";
   detail::file_failure(name, t);
 }
 bool is_blank(std::string_view s) {
@@ -81,7 +81,7 @@ window_dataset::window_dataset(vector<std::int64_t> ids, std::int64_t length, st
     : ids_(std::move(ids)), length_(length), stride_(stride == 0 ? length : stride) {
   if (length < 1 || stride < 0) {
     text t;
-    detail::raise(error_kind::value, t << "token_windows: a length of " << length << " and a stride of " << stride
+    detail::raise(error_kind::value, t << "token_windows: length is " << length << " and stride is " << stride
                                        << "; expected at least 1 and 0");
   }
   const std::int64_t n = ids_.size();

@@ -33,7 +33,7 @@ std::string_view checked(std::string_view s, invalid_utf8 rule, std::string& mad
   if (bad == s.size()) return s;
   if (rule == invalid_utf8::replace) return made = detail::replace_invalid_utf8(s);
   t << "tokenizer: byte " << bad << " of the text is " << int(static_cast<unsigned char>(s[bad]))
-    << ", which is no UTF-8; with on_invalid = invalid_utf8::replace it becomes U+FFFD";
+    << ", which is not UTF-8; with on_invalid = invalid_utf8::replace it becomes U+FFFD";
   detail::raise(error_kind::value, t);
 }
 using detail::model_scratch;
@@ -68,24 +68,24 @@ void cut(std::vector<std::uint32_t>& ids, std::size_t to, text_side side) {
   text t;
   detail::raise(error_kind::value, t << "encode_batch: " << what);
 }
-// Truncates the texts of one row to at most `room` tokens in total.
-void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std::size_t room,
+// Truncates the texts of one row to at most `max_tokens` tokens in total.
+void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std::size_t max_tokens,
                const token_batch_options& o, std::size_t row) {
-  if (a.size() + b.size() <= room) return;
+  if (a.size() + b.size() <= max_tokens) return;
   if (o.cut == cut_rule::longest_first) {
     const bool swapped = a.size() > b.size();
-    std::size_t low = std::min(a.size(), b.size()), high = low > room ? low : std::max(low, room - low);
-    if (low + high > room) low = room / 2, high = low + room % 2;
+    std::size_t low = std::min(a.size(), b.size()), high = low > max_tokens ? low : std::max(low, max_tokens - low);
+    if (low + high > max_tokens) low = max_tokens / 2, high = low + max_tokens % 2;
     cut(a, swapped ? high : low, o.cut_side);
     cut(b, swapped ? low : high, o.cut_side);
     return;
   }
   std::vector<std::uint32_t>& target = o.cut == cut_rule::only_first ? a : b;
-  const std::size_t excess = a.size() + b.size() - room;
+  const std::size_t excess = a.size() + b.size() - max_tokens;
   if (target.size() <= excess) {
     text t;
-    wrong_batch(t << "row " << row << " has " << excess
-                  << " tokens too many for max_length, and the text that `cut` names has " << target.size());
+    wrong_batch(t << "row " << row << " has " << excess << " tokens too many for max_length; the text to cut has only "
+                  << target.size());
   }
   cut(target, target.size() - excess, o.cut_side);
 }
@@ -98,7 +98,7 @@ void check_batch(const token_batch_options& o, std::size_t texts, std::size_t se
   if (o.multiple < 1 || o.multiple > max_length_limit)
     wrong_batch(t << "multiple is " << o.multiple << "; expected 1 to 2^31");
   if (seconds != 0 && seconds != texts)
-    wrong_batch(t << texts << " texts and " << seconds << " second texts; expected as many");
+    wrong_batch(t << texts << " texts and " << seconds << " second texts; expected equally many");
 }
 
 }  // namespace
@@ -124,8 +124,7 @@ token_batch tokenizer::encode_batch(view<const std::string> texts, const token_b
   const std::size_t special = o.special ? special_count(form) : 0;
   if (o.max_length > 0 && special > static_cast<std::size_t>(o.max_length)) {
     text t;
-    wrong_batch(t << "max_length is " << o.max_length << ", and " << special
-                  << " special tokens stand around each text");
+    wrong_batch(t << "max_length is " << o.max_length << ", but each text gets " << special << " special tokens");
   }
   struct row {
     std::vector<std::int64_t> ids, types;
@@ -145,8 +144,8 @@ token_batch tokenizer::encode_batch(view<const std::string> texts, const token_b
     made.lengths.push_back(static_cast<std::int64_t>(rows[i].ids.size()));
     if (o.length > 0 && made.lengths.back() > o.length) {
       text t;
-      wrong_batch(t << "text " << i << " has " << made.lengths.back() << " tokens, and length is " << o.length
-                    << "; max_length cuts longer texts off");
+      wrong_batch(t << "text " << i << " has " << made.lengths.back() << " tokens, but length is " << o.length
+                    << "; max_length truncates longer texts");
     }
     length = std::max(length, rows[i].ids.size());
   }

@@ -125,15 +125,15 @@ struct token_model {
       if (const std::uint32_t id = words.find(piece); id != no_token) return ids.push_back(id);
     s.symbols.clear();
     bool pending = false;
-    std::string spelled;
+    std::string decorated;
     for (std::size_t i = 0; i < piece.size();) {
       const std::size_t length = decode_utf8(piece.data() + i, piece.size() - i).length;
       const bool begins = i > 0 && !prefix.empty(), ends = i + length == piece.size() && !suffix.empty();
       std::string_view c = piece.substr(i, length);
       std::uint32_t id = no_token;
       if (begins || ends) {
-        spelled.assign(begins ? prefix : "").append(c).append(ends ? suffix : "");
-        c = spelled;
+        decorated.assign(begins ? prefix : "").append(c).append(ends ? suffix : "");
+        c = decorated;
         id = words.find(c);
       } else {
         id = length == 1 ? of_ascii[static_cast<unsigned char>(c[0]) & 127] : words.find(c);

@@ -111,13 +111,13 @@ struct tokenizer_parts {
   void prepare() {
     model.prepare();
     std::vector<token_finder::pattern> raw, normal;
-    for (const added_token& a : added) spelled_.push_back(a.normalized ? normalize(a.content) : a.content);
+    for (const added_token& a : added) contents_.push_back(a.normalized ? normalize(a.content) : a.content);
     // Special tokens last, so that a token that is not special wins over one with equal content.
     for (const bool special : {false, true})
       for (std::uint32_t i = 0; i < added.size(); ++i) {
         const added_token& a = added[i];
         if (a.special != special) continue;
-        if (a.normalized) normal.push_back({spelled_[i], i});
+        if (a.normalized) normal.push_back({contents_[i], i});
         else raw.push_back({a.content, i});
       }
     raw_ = token_finder(std::move(raw));
@@ -130,7 +130,7 @@ struct tokenizer_parts {
     return at == by_id_.end() ? nullptr : &added[at->second];
   }
   std::optional<std::string_view> token(std::uint32_t id) const {
-    if (const auto at = by_id_.find(id); at != by_id_.end()) return spelled_[at->second];
+    if (const auto at = by_id_.find(id); at != by_id_.end()) return contents_[at->second];
     return model.words.token(id);
   }
   std::optional<std::uint32_t> id(std::string_view token) const {
@@ -194,7 +194,7 @@ struct tokenizer_parts {
 
  private:
   token_finder raw_, normal_;
-  std::vector<std::string> spelled_;                        // added tokens, normalized where they match normalized text
+  std::vector<std::string> contents_;                       // added tokens, normalized where they match normalized text
   std::unordered_map<std::uint32_t, std::uint32_t> by_id_;  // indices of added tokens by id
   bool by_bytes_ = false;
 };

@@ -20,8 +20,7 @@ namespace {
 using namespace detail;
 
 void read_vocabulary(const json_field& f, token_model& m) {
-  if (f.is(json_kind::array))
-    f.unsupported("is an array, as that of type Unigram; lamina has BPE, WordPiece and WordLevel");
+  if (f.is(json_kind::array)) f.unsupported("is an array, as in type Unigram; lamina has BPE, WordPiece and WordLevel");
   f.each_member([&](std::string_view token, const json_field& id) {
     m.words.add(token, static_cast<std::uint32_t>(id.integer(0, max_id)));
   });
@@ -40,7 +39,7 @@ void read_merge(const json_field& f, std::uint32_t rank, token_model& m) {
     sides[0] = both.substr(0, space);
     sides[1] = both.substr(space + 1);
   } else {
-    if (!f.is(json_kind::array) || f.size() != 2) f.fail("is no pair of tokens");
+    if (!f.is(json_kind::array) || f.size() != 2) f.fail("is not a pair of tokens");
     std::size_t i = 0;
     f.each([&](const json_field& side) { sides[i++] = side.string(); });
   }
@@ -105,7 +104,7 @@ void read_added(const json_field& f, tokenizer_parts& p) {
     if (const std::uint32_t in_model = p.model.words.find(a.content); in_model != no_token && in_model != id)
       e["id"].fail("is ", a.id, ", and `model.vocab` has ", in_model, " for `", printable(a.content), "`");
     if (const auto other = p.model.words.token(id); other && *other != a.content)
-      e["id"].fail("is ", a.id, ", which is that of `", printable(*other), "` in `model.vocab`");
+      e["id"].fail("is ", a.id, ", the id of `", printable(*other), "` in `model.vocab`");
     p.added.push_back(std::move(a));
   });
 }

@@ -29,7 +29,7 @@ inline std::string_view literal_pattern(const json_field& f) {
   if (const json_field regex = f["Regex"]; regex)
     regex.unsupported("is the regular expression `", printable(regex.string()),
                       "`; lamina has patterns of type String, and "
-                      "that of GPT-2 as the pre-tokenizer ByteLevel");
+                      "the one of GPT-2 as pre-tokenizer ByteLevel");
   const json_field s = f["String"];
   const std::string_view found = s.string();
   if (found.empty()) s.fail("is empty; expected at least one character");
@@ -157,13 +157,13 @@ inline std::uint32_t known_id(const json_field& f, const tokenizer_parts& p) {
   const auto id = static_cast<std::uint32_t>(f.integer(0, max_id));
   if (!p.model.words.token(id) &&
       std::none_of(p.added.begin(), p.added.end(), [&](const added_token& a) { return a.id == std::int64_t(id); }))
-    f.fail("is ", id, ", which no token has as its id");
+    f.fail("is ", id, ", which is not the id of a token");
   return id;
 }
 // A special token as `["[SEP]", 102]`.
 inline template_piece read_pair_of(const json_field& f, const tokenizer_parts& p) {
   template_piece piece{template_piece::part::special, 0, {}, {}};
-  if (!f.is(json_kind::array) || f.size() != 2) f.fail("is no array of two; expected a token and its id");
+  if (!f.is(json_kind::array) || f.size() != 2) f.fail("is not an array of two; expected a token and its id");
   bool first = true;
   f.each([&](const json_field& e) {
     if (std::exchange(first, false)) {

@@ -17,9 +17,9 @@ namespace {
 
 using namespace detail;
 
-[[noreturn]] void refuse(std::string_view who, const text& what) {
+[[noreturn]] void refuse(std::string_view caller, const text& what) {
   text t;
-  raise(error_kind::value, t << who << ": " << what);
+  raise(error_kind::value, t << caller << ": " << what);
 }
 
 // Words and their counts, in order of first appearance.
@@ -27,13 +27,13 @@ struct word_counts {
   std::vector<std::string> words;
   std::vector<std::int64_t> counts;
 };
-word_counts count_words(view<const std::string> texts, const tokenizer_parts& p, std::string_view who) {
+word_counts count_words(view<const std::string> texts, const tokenizer_parts& p, std::string_view caller) {
   word_counts all;
   vocabulary known;
   text_arena arena;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (const std::size_t bad = valid_utf8(texts[i]); bad != texts[i].size())
-      refuse(who, text() << "byte " << bad << " of text " << i << " is no UTF-8");
+      refuse(caller, text() << "byte " << bad << " of text " << i << " is not UTF-8");
     const std::string s = p.normalize(texts[i]);
     arena.clear();
     p.split(s, true, false, arena, [&](std::string_view word) {
@@ -73,23 +73,23 @@ bool add_token(tokenizer_parts& p, const std::string& token) {
 }
 // Adds the special tokens first, so that they get the first ids.
 void add_special(tokenizer_parts& p, const std::vector<std::string>& special, const std::string& unknown,
-                 std::int64_t size, std::string_view who) {
+                 std::int64_t size, std::string_view caller) {
   text t;
-  if (size < 1 || size > (std::int64_t(1) << 30)) refuse(who, t << "size is " << size << "; expected 1 to 2^30");
+  if (size < 1 || size > (std::int64_t(1) << 30)) refuse(caller, t << "size is " << size << "; expected 1 to 2^30");
   for (const std::string& s : special) {
     if (s.empty() || valid_utf8(s) != s.size())
-      refuse(who, t << "special has `" << printable(s) << "`; expected UTF-8 of at least one character");
-    if (!add_token(p, s)) refuse(who, t << "special has `" << printable(s) << "` twice");
+      refuse(caller, t << "special has `" << printable(s) << "`; expected UTF-8 of at least one character");
+    if (!add_token(p, s)) refuse(caller, t << "special has `" << printable(s) << "` twice");
   }
   if (!unknown.empty() && p.model.words.find(unknown) == no_token)
-    refuse(who, t << "unknown is `" << printable(unknown) << "`, which special does not have");
+    refuse(caller, t << "unknown is `" << printable(unknown) << "`, which special does not have");
   p.model.unknown = unknown;
 }
 // Creates the common parts for word options: special tokens, the steps before the model, and the byte decoder.
 template <class Options>
-std::shared_ptr<tokenizer_parts> begun(const Options& o, bool prefix_space, std::string_view who) {
+std::shared_ptr<tokenizer_parts> begun(const Options& o, bool prefix_space, std::string_view caller) {
   auto p = std::make_shared<tokenizer_parts>();
-  add_special(*p, o.special, o.unknown, o.size, who);
+  add_special(*p, o.special, o.unknown, o.size, caller);
   if (o.lowercase) p->normalizers.push_back(lowercase_step());
   p->splits.push_back(step_of(o.split, prefix_space));
   if (o.split == word_split::byte_level)
@@ -259,29 +259,29 @@ tokenizer byte_tokenizer(const std::vector<std::string>& special) {
   for (const std::string& token : special) {
     if (token.empty() || valid_utf8(token) != token.size() || !add_token(*p, token))
       refuse("byte_tokenizer",
-             text() << "special has `" << printable(token) << "`; expected UTF-8, no single character, and each once");
+             text() << "special has `" << printable(token) << "`; expected UTF-8 of several characters, each once");
   }
   return finished(std::move(p));
 }
 
 tokenizer bpe::train(view<const std::string> texts, const bpe_options& o) {
-  constexpr std::string_view who = "bpe::train";
+  constexpr std::string_view caller = "bpe::train";
   const bool bytes = o.split == word_split::byte_level;
   if (bytes && !o.end_of_word.empty())
-    refuse(who, text("end_of_word is for words without spaces; with split = word_split::byte_level leave it empty"));
-  auto p = begun(o, o.prefix_space, who);
+    refuse(caller, text("end_of_word is for words without spaces; with split = word_split::byte_level leave it empty"));
+  auto p = begun(o, o.prefix_space, caller);
   p->model.suffix = o.end_of_word;
   if (!o.end_of_word.empty()) p->decoders.push_back({.kind = decoder_kind::bpe, .text = o.end_of_word, .to = {}});
   pair_trainer(p->model, {o.size, o.min_frequency, o.max_alphabet, bytes})
-      .train(o.special, count_words(texts, *p, who));
+      .train(o.special, count_words(texts, *p, caller));
   return finished(std::move(p));
 }
 
 tokenizer wordpiece::train(view<const std::string> texts, const wordpiece_options& o) {
-  constexpr std::string_view who = "wordpiece::train";
+  constexpr std::string_view caller = "wordpiece::train";
   auto p = std::make_shared<tokenizer_parts>();
   p->model.kind = model_kind::wordpiece;
-  add_special(*p, o.special, o.unknown, o.size, who);
+  add_special(*p, o.special, o.unknown, o.size, caller);
   p->model.prefix = o.continuing;
   normalizer_step n;
   n.kind = normalizer_kind::bert;
@@ -291,7 +291,7 @@ tokenizer wordpiece::train(view<const std::string> texts, const wordpiece_option
   p->splits.push_back(step_of(word_split::bert, false));
   p->decoders.push_back({.kind = decoder_kind::wordpiece, .text = o.continuing, .to = {}});
   pair_trainer(p->model, {o.size, o.min_frequency, o.max_alphabet, false})
-      .train(o.special, count_words(texts, *p, who));
+      .train(o.special, count_words(texts, *p, caller));
   p->model.merges = {};
   using part = template_piece::part;
   const std::uint32_t cls = p->model.words.find("[CLS]"), sep = p->model.words.find("[SEP]");
@@ -308,10 +308,10 @@ tokenizer wordpiece::train(view<const std::string> texts, const wordpiece_option
 }
 
 tokenizer word_level::train(view<const std::string> texts, const word_options& o) {
-  constexpr std::string_view who = "word_level::train";
-  auto p = begun(o, false, who);
+  constexpr std::string_view caller = "word_level::train";
+  auto p = begun(o, false, caller);
   p->model.kind = model_kind::word_level;
-  const word_counts words = count_words(texts, *p, who);
+  const word_counts words = count_words(texts, *p, caller);
   std::vector<std::uint32_t> order(words.words.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {

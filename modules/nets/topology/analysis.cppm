@@ -21,20 +21,19 @@ struct connection {
 };
 
 // `sublayer.port` or `port`, each part 1 to 24 characters.
-consteval void check_endpoint(std::string_view spelled, text& t) {
-  auto dot = spelled.find('.');
-  auto node = dot == std::string_view::npos ? std::string_view("x") : spelled.substr(0, dot);
-  auto port = dot == std::string_view::npos ? spelled : spelled.substr(dot + 1);
+consteval void check_endpoint(std::string_view spec, text& t) {
+  auto dot = spec.find('.');
+  auto node = dot == std::string_view::npos ? std::string_view("x") : spec.substr(0, dot);
+  auto port = dot == std::string_view::npos ? spec : spec.substr(dot + 1);
   if (node.empty() || port.empty() || port.find('.') != std::string_view::npos)
-    t << "`" << spelled
-      << "` is no end of a connection; write `sublayer.port`, or `port` for a port of the topology itself";
+    t << "`" << spec << "` is not a port; write `sublayer.port`, or `port` for a port of the topology itself";
   else if (node.size() > label::limit || port.size() > label::limit)
     t << "`" << (node.size() > label::limit ? node : port) << "` is longer than " << label::limit << " characters";
 }
-consteval endpoint parse_endpoint(std::string_view spelled) {
-  auto dot = spelled.find('.');
-  if (dot == std::string_view::npos) return {{}, spelled};
-  return {spelled.substr(0, dot), spelled.substr(dot + 1)};
+consteval endpoint parse_endpoint(std::string_view spec) {
+  auto dot = spec.find('.');
+  if (dot == std::string_view::npos) return {{}, spec};
+  return {spec.substr(0, dot), spec.substr(dot + 1)};
 }
 consteval text mismatch_of_ends(std::initializer_list<std::string_view> ends) {
   text t;
@@ -53,7 +52,7 @@ template <fixed_string From> struct discard_check {
   static consteval text message() {
     text t = connection_check<From>::message();
     if (t.empty() && From.view().find('.') == std::string_view::npos)
-      t << "discard: `" << From.view() << "` names no port of a sublayer; write `sublayer.port`";
+      t << "discard: `" << From.view() << "` is not a port of a sublayer; write `sublayer.port`";
     return t;
   }
 };
@@ -183,7 +182,7 @@ struct topology_analysis {
           why << ":";
           list_names(why, ports);
         }
-        why << "; in sequential(...) each sublayer has one input and one output, anything else is a topology(...)";
+        why << "; in sequential(...) each sublayer has one input and one output; otherwise use topology(...)";
         return false;
       }
     for (int i = 0; i < count; ++i) {
@@ -259,7 +258,7 @@ struct topology_analysis {
     if (p < 0) return no_such_port(c, d, c.to.port, true);
     source& f = fed[out.first_in[at(d)] + p];
     if (f.node != source::nothing) {
-      about(c) << "input port " << c.to << " is fed twice, the first time by " << spelled(f);
+      about(c) << "input port " << c.to << " is fed twice, the first time by " << endpoint_of(f);
       return false;
     }
     f = s;
@@ -270,7 +269,7 @@ struct topology_analysis {
     ++waiting[d];
     return true;
   }
-  constexpr endpoint spelled(const source& s) {
+  constexpr endpoint endpoint_of(const source& s) {
     if (s.is_input()) return {{}, out.inputs[at(s.port)]};
     return {node(s.node).name, node(s.node).out[at(s.port)]};
   }
@@ -294,7 +293,7 @@ struct topology_analysis {
         any = any || fed[at(out.first_in[at(i)]) + p].node != source::nothing;
       for (std::size_t p = 0; p < node(i).out.size(); ++p) any = any || used[at(out.first_out[at(i)]) + p];
       if (any) continue;
-      why << "sublayer `" << node(i).name << "` (" << node(i).kind << ") is in no connection";
+      why << "sublayer `" << node(i).name << "` (" << node(i).kind << ") is not connected";
       return false;
     }
     return true;
@@ -318,8 +317,7 @@ struct topology_analysis {
     for (int i = 0; i < count; ++i)
       for (std::size_t p = 0; p < node(i).out.size(); ++p) {
         if (used[at(out.first_out[at(i)]) + p]) continue;
-        why << "output port `" << node(i).name << "." << node(i).out[p]
-            << "` is not used; connect it, or say `discard` if it is meant";
+        why << "output port `" << node(i).name << "." << node(i).out[p] << "` is not used; connect it or `discard` it";
         return false;
       }
     return true;

@@ -22,8 +22,8 @@ namespace lamina {
 /// Listener for each state that a layer asks for (path of the layer, name, kind) and for each layer that runs.
 struct state_listener {
   constexpr virtual void entered(view<const label> /*path*/) {}
-  constexpr virtual void met(view<const label> path, std::string_view name, const tensor_type& type,
-                             const initializer& how, state_role role) = 0;
+  constexpr virtual void on_state(view<const label> path, std::string_view name, const tensor_type& type,
+                                  const initializer& how, state_role role) = 0;
 
  protected:
   constexpr ~state_listener() = default;
@@ -50,16 +50,16 @@ class type_scope {
   }
 
   constexpr traced parameter(std::string_view name, const shape& dims, const initializer& how) const {
-    return met(name, {element_, dims}, how, state_role::parameter);
+    return on_state(name, {element_, dims}, how, state_role::parameter);
   }
   constexpr traced state(std::string_view name, const shape& dims, double initial) const {
-    return met(name, {element_, dims}, initializer::constant(initial), state_role::statistic);
+    return on_state(name, {element_, dims}, initializer::constant(initial), state_role::statistic);
   }
   constexpr traced constant(const shape& dims, double) const { return made(element_, dims); }
   constexpr void assign(const traced&, const traced&) const {}
   constexpr bool training() const { return training_; }
   constexpr traced random_state() const {
-    return met("generator", {dtype::int64, shape{2}}, {}, state_role::generator);
+    return on_state("generator", {dtype::int64, shape{2}}, {}, state_role::generator);
   }
   constexpr std::int64_t next_site() const { return walk_->sites++; }
   template <Layer L, std::same_as<traced>... V>
@@ -76,7 +76,7 @@ class type_scope {
     dim length = dyn;
     for (std::size_t i = 0; i < sequences.size(); ++i) {
       const shape& s = sequences[i].type.dims;
-      if (s.rank == 0) return refuse("a sequence is a number; its first axis is the one to walk along");
+      if (s.rank == 0) return refuse("a sequence is a scalar; expected a first axis to iterate over");
       if (!may_equal(length, s[0])) {
         *walk_->why << "the sequences differ in length: " << length << " and " << s[0];
         return;
@@ -95,8 +95,7 @@ class type_scope {
       }
       const tensor_type& before = carries[i].type;
       if (before.element != t.element || !fits(before.dims, t.dims)) {
-        *walk_->why << "what is carried from iteration to iteration is " << before << " and an iteration makes " << t
-                    << " of it";
+        *walk_->why << "the carry is " << before << "; an iteration gives " << t << " for it";
         return;
       }
       results[i] = carries[i];
@@ -161,13 +160,13 @@ class type_scope {
     walk_->placed = true;
     text t;
     t << "sublayer `";
-    spell_path(t);
+    print_path(t);
     t << "`";
     if (!walk_->why->view().starts_with(kind)) t << " (" << kind << ")";
     t << ": " << *walk_->why;
     for (std::size_t i = 0; i < in.size(); ++i) {
       t << (i ? "; `" : " (`") << (i < ports.size() ? ports[i] : label("?")) << "` is " << in[i].type.dims;
-      if (i < fed_by.size()) spell_source(t, fed_by[i]);
+      if (i < fed_by.size()) print_source(t, fed_by[i]);
     }
     if (in.size()) t << ")";
     *walk_->why = t;
@@ -177,28 +176,30 @@ class type_scope {
   constexpr traced made(dtype element, const shape& dims) const { return {{element, dims}, walk_->why}; }
 
  private:
-  constexpr traced met(std::string_view name, const tensor_type& type, const initializer& how, state_role role) const {
-    if (walk_->listener) with_path([&](view<const label> path) { walk_->listener->met(path, name, type, how, role); });
+  constexpr traced on_state(std::string_view name, const tensor_type& type, const initializer& how,
+                            state_role role) const {
+    if (walk_->listener)
+      with_path([&](view<const label> path) { walk_->listener->on_state(path, name, type, how, role); });
     return made(type.element, type.dims);
   }
-  constexpr void spell_path(text& t) const {
+  constexpr void print_path(text& t) const {
     if (parent_ && parent_->parent_) {
-      parent_->spell_path(t);
+      parent_->print_path(t);
       t << ".";
     }
     t << name_;
   }
-  constexpr void spell_source(text& t, const endpoint& from) const {
+  constexpr void print_source(text& t, const endpoint& from) const {
     t << ", fed by " << (from.node.empty() ? "input `" : "`");
     if (!from.node.empty() && parent_->parent_) {
-      parent_->spell_path(t);
+      parent_->print_path(t);
       t << ".";
     }
     if (!from.node.empty()) t << from.node << ".";
     t << from.port << "`";
     if (from.node.empty() && parent_->parent_) {
       t << " of `";
-      parent_->spell_path(t);
+      parent_->print_path(t);
       t << "`";
     }
   }
@@ -326,7 +327,7 @@ template <const auto& Topology, dtype Type, class P, class... In> struct type_ru
 // ---- names in policies ----------------------------------------------------------------------------------------------
 
 constexpr void refuse_sublayer(text& why, std::string_view path, std::string_view name, view<const label> there) {
-  why << "the policies speak of sublayer `" << path << name << "`, which does not exist; ";
+  why << "the policies name sublayer `" << path << name << "`, which does not exist; ";
   if (there.empty()) why << "`" << path.substr(0, path.size() - 1) << "` has no sublayers";
   else why << "the sublayers are:";
   for (std::size_t i = 0; i < there.size() && i < 12; ++i) why << (i ? ", `" : " `") << path << there[i] << "`";
@@ -360,20 +361,20 @@ template <const auto& Topology, class Policies> struct sub_policies_check {
 
 // The layers and parameters that a walk meets. A path is the names of layers, a dot after each.
 struct walk_record final : state_listener {
-  struct met_parameter {
+  struct state_path {
     text path, name;
   };
   std::vector<text> layers;
-  std::vector<met_parameter> parameters;
-  static constexpr text spelled(view<const label> path) {
+  std::vector<state_path> parameters;
+  static constexpr text path_text(view<const label> path) {
     text t;
     for (const auto& p : path) t << p << ".";
     return t;
   }
-  constexpr void entered(view<const label> path) override { layers.push_back(spelled(path)); }
-  constexpr void met(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
-                     state_role role) override {
-    if (role == state_role::parameter) parameters.push_back({spelled(path), text(name)});
+  constexpr void entered(view<const label> path) override { layers.push_back(path_text(path)); }
+  constexpr void on_state(view<const label> path, std::string_view name, const tensor_type&, const initializer&,
+                          state_role role) override {
+    if (role == state_role::parameter) parameters.push_back({path_text(path), text(name)});
   }
 };
 template <class P> consteval bool names_something() {
@@ -384,19 +385,19 @@ template <class P> consteval bool names_something() {
   });
   return any;
 }
-constexpr void check_initialized(const walk_record& met, std::string_view path, std::string_view name, text& why) {
+constexpr void check_initialized(const walk_record& seen, std::string_view path, std::string_view name, text& why) {
   std::vector<std::string_view> there;
-  for (const auto& p : met.parameters)
+  for (const auto& p : seen.parameters)
     if (p.path.view().starts_with(path)) there.push_back(p.name.view());
   if (path.empty() && there.empty()) return;
   if (std::find(there.begin(), there.end(), name) != there.end()) return;
-  why << "policy `initialize` speaks of parameter `" << name << "`, which no layer";
+  why << "policy `initialize` names parameter `" << name << "`, which no layer";
   if (!path.empty()) why << " of `" << path.substr(0, path.size() - 1) << "`";
   suggest_names(why << " has", name, there);
 }
-constexpr void check_entered(const walk_record& met, std::string_view path, std::string_view name, text& why) {
+constexpr void check_entered(const walk_record& seen, std::string_view path, std::string_view name, text& why) {
   std::vector<label> there;
-  for (const auto& l : met.layers) {
+  for (const auto& l : seen.layers) {
     if (!l.view().starts_with(path)) continue;
     const auto rest = l.view().substr(path.size());
     if (rest.empty()) continue;
@@ -409,16 +410,16 @@ constexpr void check_entered(const walk_record& met, std::string_view path, std:
 }
 // A set of policies against what a walk met, and so on inwards. One set may serve several layers: one without any
 // parameters or sublayers passes over what is said of some.
-template <class Set> constexpr void check_met(const walk_record& met, Set, std::string_view path, text& why) {
+template <class Set> constexpr void check_seen_names(const walk_record& seen, Set, std::string_view path, text& why) {
   Set::each_at(view<const label>(), [&](const auto& p) {
     if constexpr (requires { p.is_initializer; })
-      if (why.empty() && !p.parameter.empty()) check_initialized(met, path, p.parameter, why);
+      if (why.empty() && !p.parameter.empty()) check_initialized(seen, path, p.parameter, why);
   });
   Set::each_sub([&](std::string_view name, auto inner) {
-    if (why.empty()) check_entered(met, path, name, why);
+    if (why.empty()) check_entered(seen, path, name, why);
     text below(path);
     below << name << ".";
-    if (why.empty()) check_met(met, inner, below.view(), why);
+    if (why.empty()) check_seen_names(seen, inner, below.view(), why);
   });
 }
 /// That a set of policies speaks of sublayers and parameters that are there; `run(why, training, listener)` walks through
@@ -426,11 +427,11 @@ template <class Set> constexpr void check_met(const walk_record& met, Set, std::
 template <class P, class Run> constexpr void check_policy_names(text& why, Run run) {
   if constexpr (names_something<P>()) {
     if (!why.empty()) return;
-    walk_record met;
+    walk_record seen;
     text inferring, training;
-    run(inferring, false, &met);
-    run(training, true, &met);
-    check_met(met, P{}, {}, why);
+    run(inferring, false, &seen);
+    run(training, true, &seen);
+    check_seen_names(seen, P{}, {}, why);
   }
 }
 

@@ -19,7 +19,7 @@ template <class L> inline constexpr bool is_named_layer<named_layer<L>> = true;
 
 /// Why a type is no layer.
 template <class T> consteval std::string_view no_layer_because() {
-  if constexpr (!std::is_class_v<T>) return ", which is no layer: a layer is a class with a member `forward`";
+  if constexpr (!std::is_class_v<T>) return ", not a layer: a layer is a class with a member `forward`";
   else if constexpr (!HasForward<T> && !HasForwardPorts<T>) {
     if constexpr (__is_final(T))
       return ", which is final: a layer is a class that can be derived from, with a member `forward`";

@@ -22,22 +22,22 @@ template <class To> void convert_numbers(dtype from, const void* in, void* out, 
 }
 /// Whether a field's numbers are accepted for an input type: the same type, or real numbers and integers for float32
 /// and float64.
-bool stands_for(dtype field, dtype taken) {
+bool converts_to(dtype field, dtype taken) {
   return field == taken || (is_real(taken) && (is_real(field) || is_integer(field)));
 }
 
 /// Address of a batch field in the type that a program takes (its own, float32, float64 or int64): in the batch, or
-/// converted in `room`.
-const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, std::vector<std::byte>& room) {
+/// converted in `buffer`.
+const void* operand_of(const sample_batch& b, std::size_t field, dtype taken, std::vector<std::byte>& buffer) {
   const tensor_type& type = b.type(field);
   if (type.element == taken) return b.data(field);
   const std::int64_t count = type.dims.size();
-  room.resize(static_cast<std::size_t>(count) * size_of(taken));
+  buffer.resize(static_cast<std::size_t>(count) * size_of(taken));
   const auto convert = taken == dtype::float32   ? convert_numbers<float>
                        : taken == dtype::float64 ? convert_numbers<double>
                                                  : convert_numbers<std::int64_t>;
-  convert(type.element, b.data(field), room.data(), count);
-  return room.data();
+  convert(type.element, b.data(field), buffer.data(), count);
+  return buffer.data();
 }
 
 /// The fields of a batch as operands.
@@ -57,7 +57,7 @@ class batch_operands {
       if (type.element == dtype::string) {
         text t;
         detail::raise(error_kind::type, t << "data set: field " << static_cast<std::int64_t>(f)
-                                          << " is text; expected numbers, as `dataset::map` may make of it");
+                                          << " is text; expected numbers: convert it with `dataset::map`");
       }
       shapes_[f] = type.dims;
       data_[f] = operand_of(b, f, types_[f], converted_[f]);

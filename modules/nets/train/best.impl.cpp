@@ -37,12 +37,12 @@ class best_epoch {
                of_accuracy = of_ == monitored::validation_accuracy || of_ == monitored::accuracy;
     text t;
     if (of_validation && !s.validates)
-      detail::raise(error_kind::value, t << owner << ": `of` is the " << (of_accuracy ? "accuracy" : "loss")
-                                         << " of validation, and `fit` is given no validation data");
+      detail::raise(error_kind::value, t << owner << ": `of` is the validation " << (of_accuracy ? "accuracy" : "loss")
+                                         << ", but `fit` has no validation data");
     if (of_accuracy && !s.has_accuracy)
       detail::raise(error_kind::value, t << owner
-                                         << ": `of` is the accuracy, and this training has none; expected targets that "
-                                         << "are classes [N], and results [N, C]");
+                                         << ": `of` is the accuracy, but this training has none; expected targets of "
+                                         << "classes [N] and outputs [N, C]");
     number_ = 0;
   }
   // Returns whether an epoch is better than all before; it then becomes the best one.
@@ -73,13 +73,13 @@ class stopper {
     best_.begin("stop_early", s);
     without_gain_ = 0;
     bool go = true;
-    for (const auto& e : s.before) go = goes_on(e);
+    for (const auto& e : s.before) go = continues(e);
     return go;
   }
-  bool operator()(const training_progress& p) { return !p.epoch_ended || goes_on(p); }
+  bool operator()(const training_progress& p) { return !p.epoch_ended || continues(p); }
 
  private:
-  bool goes_on(const auto& epoch) {
+  bool continues(const auto& epoch) {
     if (epoch.epoch < o_.from_epoch) return true;
     without_gain_ = best_.take(epoch) ? 0 : without_gain_ + 1;
     return without_gain_ < o_.patience;
@@ -188,14 +188,14 @@ class checkpoint_writer {
     text t;
     if (o_.last < 0 || o_.every < 1)
       detail::raise(error_kind::value, t << "keep_checkpoints: `last` is " << o_.last << " and `every` " << o_.every
-                                         << "; expected 0 or more, and 1 or more");
+                                         << "; expected last >= 0 and every >= 1");
     if (o_.last == 0 && !o_.best)
       detail::raise(error_kind::value,
                     "keep_checkpoints: `last` is 0 and `best` is false, so there is nothing to write");
     if (o_.best) best_.begin("keep_checkpoints", s);
     std::error_code failed;
     std::filesystem::create_directories(o_.folder, failed);
-    if (failed) detail::file_failure(o_.folder, "cannot be made: " + failed.message());
+    if (failed) detail::file_failure(o_.folder, "cannot be created: " + failed.message());
     write_ = s.write_checkpoint;
     written_.clear();
     for (std::int64_t e = 1; e <= s.whole_epochs; ++e)

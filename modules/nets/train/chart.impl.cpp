@@ -36,13 +36,13 @@ std::vector<point> points_of(const chart_curve& c, bool log_x) {
   ::lamina::text t;
   if (c.x.size() != c.y.size())
     detail::raise(error_kind::value, t << "chart: curve `" << c.name << "` has "
-                                       << static_cast<std::int64_t>(c.x.size()) << " places and "
-                                       << static_cast<std::int64_t>(c.y.size()) << " numbers");
+                                       << static_cast<std::int64_t>(c.x.size()) << " x values and "
+                                       << static_cast<std::int64_t>(c.y.size()) << " y values");
   std::vector<point> all;
   for (std::size_t i = 0; i < c.x.size(); ++i) {
     if (log_x && !(c.x[i] > 0))
-      detail::raise(error_kind::value, t << "chart: curve `" << c.name << "` has a number at " << c.x[i]
-                                         << "; expected places above 0, as `log_x` has logarithms");
+      detail::raise(error_kind::value,
+                    t << "chart: curve `" << c.name << "` has x = " << c.x[i] << "; expected x > 0 for `log_x`");
     const double x = log_x ? std::log10(c.x[i]) : c.x[i];
     if (is_drawn(x) && is_drawn(c.y[i])) all.push_back({x, c.y[i]});
   }
@@ -84,9 +84,9 @@ void spread(std::vector<double>& labels, double gap) {
 }
 
 // A chart with its upper left corner at (left, top).
-class drawn_panel {
+class panel_drawing {
  public:
-  drawn_panel(const chart_panel& p, double left, double top) : p_(p), left_(left), top_(top) {
+  panel_drawing(const chart_panel& p, double left, double top) : p_(p), left_(left), top_(top) {
     bool whole = !p.log_x, any = false;
     double low = 0, high = 0;
     for (const auto& c : p.curves) {
@@ -111,8 +111,8 @@ class drawn_panel {
       s +=
           svg::text(left_ - 8, at_y(v) + 4, decimals_of(v, y_.digits) + p_.unit, {.fill = svg::faint, .anchor = "end"});
     }
-    for (const auto& [x, words] : ticks_)
-      s += svg::text(at_x(x), top_ + height + 20, words, {.fill = svg::faint, .anchor = "middle"});
+    for (const auto& [x, tick_label] : ticks_)
+      s += svg::text(at_x(x), top_ + height + 20, tick_label, {.fill = svg::faint, .anchor = "middle"});
     s += svg::line(left_, top_ + height, left_ + width, top_ + height, svg::faint);
     s += svg::text(left_ + width / 2, top_ + height + 42, p_.x_title, {.fill = svg::faint, .anchor = "middle"});
     if (p_.mark) {
@@ -169,7 +169,7 @@ std::string draw_chart(std::string_view title, std::string_view subtitle, view<c
       svg::begin(40 + 480 * std::max<std::int64_t>(1, static_cast<std::int64_t>(panels.size())), 430, title);
   s += svg::head(title, subtitle);
   for (std::size_t i = 0; i < panels.size(); ++i)
-    s += drawn_panel(panels[i], 90 + 480 * static_cast<double>(i), 120).picture();
+    s += panel_drawing(panels[i], 90 + 480 * static_cast<double>(i), 120).picture();
   return s + std::string(svg::end);
 }
 

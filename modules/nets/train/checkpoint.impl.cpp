@@ -132,7 +132,7 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
     const char* begin = f == file.metadata.end() ? "" : f->second.c_str();
     char* end = nullptr;
     std::int64_t v = static_cast<std::int64_t>(std::strtoll(begin, &end, 10));
-    if (!*begin || *end) refuse(path, std::string("metadata `") + name + "`", "is missing or no number");
+    if (!*begin || *end) refuse(path, std::string("metadata `") + name + "`", "is missing or not a number");
     return v;
   };
   checkpoint_position at{number("epoch"), number("batch"),      number("step"),
@@ -141,7 +141,7 @@ checkpoint_position position_in(const safetensors_file& file, const std::string&
   if (file.metadata.contains("ended")) at.ended = number("ended") == 1;
   constexpr std::int64_t max = std::int64_t(1) << 31;
   if (at.epoch < 0 || at.epoch > max || at.batch < 0 || at.batch > max || at.step < 0)
-    refuse(path, "the position", "is negative or beyond all bounds");
+    refuse(path, "the position", "is negative or too large");
   return at;
 }
 
@@ -153,7 +153,7 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
   };
   if (!has(figures) && std::none_of(std::begin(fewer_figures), std::end(fewer_figures), has)) {
     text why;
-    why << "is " << table.type() << ", and float64[" << rows << "x" << figures << "] is expected";
+    why << "is " << table.type() << "; expected float64[" << rows << "x" << figures << "]";
     refuse_state(path, figures_name, why.view());
   }
   auto epochs = epochs_of(table);
@@ -164,7 +164,7 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
                       std::isfinite(e.weight) && e.ignored >= 0 && std::isfinite(e.seconds) &&
                       std::isfinite(e.images_per_second);
     if (!good)
-      refuse_state(path, figures_name, "holds figures of epoch " + std::to_string(e.epoch) + " that cannot be");
+      refuse_state(path, figures_name, "has metrics of epoch " + std::to_string(e.epoch) + " that are invalid");
   }
   return epochs;
 }
@@ -173,7 +173,7 @@ std::vector<epoch_report> epochs_in(const any_tensor& table, const checkpoint_po
 std::vector<double> schedule_in(const any_tensor& state, const std::string& path) {
   const auto& dims = state.shape();
   if (state.element() != dtype::float64 || dims.rank != 1 || dims.at(0) > max_observed)
-    refuse_state(path, schedule_name, "is no list of float64 numbers of a schedule");
+    refuse_state(path, schedule_name, "is not a float64 list for a schedule");
   const auto numbers = state.elements<double>();
   return {numbers.begin(), numbers.end()};
 }
@@ -184,7 +184,7 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
   checkpoint c{read_safetensors(path), {}, {}};
   const auto& file = c.file;
   if (auto f = file.metadata.find("format"); f == file.metadata.end() || f->second != "lamina checkpoint 1")
-    refuse(path, "metadata `format`", "is not `lamina checkpoint 1`, so this is no checkpoint");
+    refuse(path, "metadata `format`", "is not `lamina checkpoint 1`, so this is not a checkpoint");
   c.at = position_in(file, path);
   if (const any_tensor* table = file.find(figures_name)) c.at.epochs = epochs_in(*table, c.at, path);
   if (const any_tensor* state = file.find(schedule_name)) c.at.schedule = schedule_in(*state, path);

@@ -63,11 +63,11 @@ class sample_checks final : public sample_checker {
     find_positions(p);
   }
 
-  std::vector<sample_fault> faults(const sample_batch& batch, bool numbers) const override {
-    std::vector<sample_fault> all;
+  std::vector<sample_problem> problems(const sample_batch& batch, bool numbers) const override {
+    std::vector<sample_problem> all;
     if (batch.size() == 0) return all;
     std::vector<char> wrong;
-    const auto add = [&](sample_fault f) {
+    const auto add = [&](sample_problem f) {
       wrong.resize(static_cast<std::size_t>(batch.size()));
       if (!std::exchange(wrong[f.position], 1)) all.push_back(std::move(f));
     };
@@ -76,7 +76,7 @@ class sample_checks final : public sample_checker {
       for (std::size_t f = 0; f < std::min(used_, batch.fields()); ++f) check_numbers(batch, f, add);
     if (!positions_.empty()) check_positions(batch, add);
     std::sort(all.begin(), all.end(),
-              [](const sample_fault& a, const sample_fault& b) { return a.position < b.position; });
+              [](const sample_problem& a, const sample_problem& b) { return a.position < b.position; });
     return all;
   }
 
@@ -93,8 +93,8 @@ class sample_checks final : public sample_checker {
     const auto needed = p.reachable();
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(p.nodes().size()); ++i) {
       const node& n = p.at(i);
-      auto& mine = from[static_cast<std::size_t>(i)];
-      if (n.kind == node_kind::constant) mine = 0;
+      auto& sources = from[static_cast<std::size_t>(i)];
+      if (n.kind == node_kind::constant) sources = 0;
       if (n.kind != node_kind::operation) continue;
       if (const auto found = positions_of(p, n); found && needed[static_cast<std::size_t>(i)])
         add_positions(p, *found, from, copy);
@@ -105,7 +105,7 @@ class sample_checks final : public sample_checker {
         alone = alone && operand;
         if (operand) fields |= *operand;
       }
-      if (alone) mine = fields;
+      if (alone) sources = fields;
     }
     if (computed_ > 0) session_ = session(q);
     for (std::size_t f = 0; f < fields_.size(); ++f)

@@ -20,7 +20,7 @@ value next_average(const update_scope& s, const value& w, const value& average, 
                    std::int64_t every);
 void check_averaging(double decay, std::int64_t start, std::int64_t every);
 /// The parameter after an update, given its old value and the wrapped optimizer's new one.
-value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha);
+value lookahead_step(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha);
 void check_lookahead(std::int64_t k, double alpha);
 /// Errors: value_error for a wrapper with per-step state around an optimizer that takes several steps per batch.
 void check_is_innermost(std::string_view owner, int gradients_per_batch);
@@ -172,7 +172,7 @@ export template <Optimizer O> struct lookahead {
   }
   void prepare(joint_update& all) const { detail::prepare_update(base, all); }
   value step(update_scope& s, const value& w, const value& g) const {
-    return looked_ahead(s, w, base.step(s, w, g), k, alpha);
+    return lookahead_step(s, w, base.step(s, w, g), k, alpha);
   }
 };
 

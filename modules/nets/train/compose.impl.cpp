@@ -38,9 +38,8 @@ void limit_gradients(std::vector<value>& gradients, double limit, double norm, d
 void check_prepared(const update_scope& s, std::string_view optimizer) {
   if (s.is_prepared(optimizer)) return;
   text t;
-  detail::raise(error_kind::state, t << optimizer << ": it has to see all gradients together before parameter `"
-                                     << s.parameter()
-                                     << "` is updated; an optimizer made of it hands its `prepare` on");
+  detail::raise(error_kind::state, t << optimizer << ": `prepare` did not run before the update of parameter `"
+                                     << s.parameter() << "`; an optimizer that wraps it must call its `prepare`");
 }
 
 // ---- groups ---------------------------------------------------------------------------------------------------------
@@ -51,7 +50,7 @@ void check_groups(const std::vector<parameter_group>& list, bool decays) {
     check_numbers(owner, {{"rate_scale", g.options.rate_scale}, {"weight_decay", g.options.weight_decay.value_or(0)}});
     if (!decays && g.options.weight_decay)
       detail::raise(error_kind::value,
-                    origin::prefix() + owner + ": `weight_decay` is given, and the optimizer has none");
+                    origin::prefix() + owner + ": `weight_decay` is set, but the optimizer has none");
   }
 }
 void check_patterns(const std::vector<parameter_group>& list, const joint_update& all) {
@@ -90,8 +89,8 @@ value next_average(const update_scope& s, const value& w, const value& average, 
 void check_lookahead(std::int64_t k, double alpha) {
   check_numbers("lookahead", {detail::positive("k", static_cast<double>(k)), detail::up_to_1("alpha", alpha)});
 }
-value looked_ahead(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha) {
-  const value t = s.step(), turns = t / static_cast<double>(k), back = turns == floor(turns);
+value lookahead_step(update_scope& s, const value& w, const value& next, std::int64_t k, double alpha) {
+  const value t = s.step(), cycles = t / static_cast<double>(k), back = cycles == floor(cycles);
   const value slot = s.slot("slow", w.type()), slow = where(t < 1.5, w, slot);
   const value synced = where(back, slow + (next - slow) * alpha, slow);
   s.assign(slot, synced);
@@ -101,10 +100,10 @@ value looked_ahead(update_scope& s, const value& w, const value& next, std::int6
 void check_is_innermost(std::string_view owner, int gradients_per_batch) {
   if (gradients_per_batch == 1) return;
   text t;
-  detail::raise(error_kind::value, t << origin::prefix() << owner << ": the optimizer inside takes "
+  detail::raise(error_kind::value, t << origin::prefix() << owner << ": the inner optimizer takes "
                                      << gradients_per_batch
-                                     << " gradients of each batch, and parameters between them are not to be kept; "
-                                     << "expected `" << owner << "` inside of it");
+                                     << " gradients per batch, and the parameters between them must not be kept; "
+                                     << "put `" << owner << "` inside it");
 }
 void check_sam(double rho) { check_numbers("sam", {detail::positive("rho", rho)}); }
 sam_phase::sam_phase(update_scope& s, const value& w) : at(w) {
@@ -144,12 +143,12 @@ void prepare_sam(joint_update& all, const std::function<void(joint_update&)>& in
 }  // namespace optim
 
 std::size_t swap_averages(parameter_store& store) {
-  constexpr std::string_view before = "optimizer.", behind = ".average";
+  constexpr std::string_view prefix = "optimizer.", suffix = ".average";
   std::vector<std::pair<parameter*, parameter*>> found;
   for (auto& slot : store) {
     const std::string_view name = slot.name();
-    if (slot.role() != state_role::optimizer || !name.starts_with(before) || !name.ends_with(behind)) continue;
-    parameter* w = store.find(name.substr(before.size(), name.size() - before.size() - behind.size()));
+    if (slot.role() != state_role::optimizer || !name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    parameter* w = store.find(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
     if (!w || w->role() != state_role::parameter) continue;
     slot.require_elements();
     found.emplace_back(w, &slot);

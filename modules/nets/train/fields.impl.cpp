@@ -10,9 +10,9 @@ namespace lamina {
 
 /// A data set whose fields are the model's inputs in order, then the targets. If every input is the name of a field,
 /// they are bound by name, and the other fields follow in order; if only some are, these must be at their input's
-/// position. Errors: value_error, whose message begins with `who`, for a field that has the name of one input and the
+/// position. Errors: value_error, whose message begins with `caller`, for a field that has the name of one input and the
 /// position of another.
-sample_source bound_to_inputs(const sample_source& data, const model_definition& d, std::string_view who,
+sample_source bound_to_inputs(const sample_source& data, const model_definition& d, std::string_view caller,
                               std::string_view name) {
   const auto names = data.names();
   std::vector<std::size_t> fields;  // field of each input
@@ -33,11 +33,10 @@ sample_source bound_to_inputs(const sample_source& data, const model_definition&
   for (std::size_t i = 0; i < fields.size(); ++i) {
     if (fields[i] == names.size() || fields[i] == i) continue;
     text t;
-    t << who << ": input `" << printable(d.inputs[i].name) << "` of the model is input " << i
-      << ", and the field of that name is field " << fields[i] << " of the " << name << ", which has no field `"
+    t << caller << ": input `" << printable(d.inputs[i].name) << "` of the model is input " << i
+      << ", but the field of that name is field " << fields[i] << " of the " << name << ", which has no field `"
       << printable(missing[0])
-      << "`; expected a field for the name of each input, or the fields in the order of the inputs: `dataset::named` "
-         "gives names";
+      << "`; name a field for each input with `dataset::named`, or order the fields as the inputs";
     detail::raise(error_kind::value, t);
   }
   return data;

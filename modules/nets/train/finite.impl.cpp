@@ -98,7 +98,7 @@ class watched_run {
       }
       text t;
       const bool gradient = of_[k].node > program_.outputs()[0].value.node;
-      t << "the first " << (gradient ? "gradient" : "result") << " that is not finite is that of " << n.op->name;
+      t << "the first non-finite " << (gradient ? "gradient" : "result") << " is from " << n.op->name;
       if (!n.path.empty()) t << " in " << n.path;
       t << ", " << n.results[static_cast<std::size_t>(of_[k].result)] << " with " << found;
       return t.string();
@@ -155,7 +155,7 @@ std::string first_not_finite(const program& step, const model_core& net, const s
     if (p.role() == state_role::optimizer || !is_watched(p.value().type())) continue;
     if (const auto found = counted(p.value()); found.nan + found.infinite > 0)
       return t << "parameter `" << printable(p.name()) << "` has " << found
-               << " before this batch: an update before has made it so",
+               << " before this batch, from an earlier update",
              t.string();
   }
   const auto found = watched_run(step, net, where, extents, data).first();

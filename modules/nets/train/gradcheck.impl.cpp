@@ -105,20 +105,20 @@ value weighted_sum(const std::vector<value>& results, std::int64_t seed) {
 struct subject {
   const detail::gradcheck_function& f;
   const std::vector<any_tensor>& inputs;
-  const std::vector<char>& wanted;  // inputs to differentiate by
+  const std::vector<char>& differentiated;  // inputs to differentiate by
   const std::vector<std::string>& names;
 };
 
 struct traced_subject {
   std::shared_ptr<program> p = std::make_shared<program>();
-  std::vector<value> inputs, wanted;
+  std::vector<value> inputs, differentiated;
   value sum;
 };
 traced_subject traced_of(const subject& s, std::int64_t seed) {
   traced_subject t;
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
     t.inputs.push_back(t.p->input(s.names[i], s.inputs[i].type()));
-    if (s.wanted[i]) t.wanted.push_back(t.inputs.back());
+    if (s.differentiated[i]) t.differentiated.push_back(t.inputs.back());
   }
   t.sum = weighted_sum(s.f(t.inputs), seed);
   return t;
@@ -126,7 +126,7 @@ traced_subject traced_of(const subject& s, std::int64_t seed) {
 
 std::vector<any_tensor> analytic_of(const subject& s, std::int64_t seed) {
   auto t = traced_of(s, seed);
-  for (const auto& g : gradients(t.sum, view<const value>(t.wanted))) t.p->output("gradient", g);
+  for (const auto& g : gradients(t.sum, view<const value>(t.differentiated))) t.p->output("gradient", g);
   return session(t.p).run(s.inputs);
 }
 
@@ -158,7 +158,7 @@ gradcheck_report compare(const subject& s, const gradcheck_options& o, std::stri
   gradcheck_report worst;
   std::size_t k = 0;
   for (std::size_t i = 0; i < s.inputs.size(); ++i) {
-    if (!s.wanted[i]) continue;
+    if (!s.differentiated[i]) continue;
     const auto found = numbers_of(analytic[k++]);
     for (std::size_t e = 0; e < found.size(); ++e) {
       const double by_differences = numeric.at(i, e);
@@ -195,10 +195,10 @@ gradcheck_report check_subject(const subject& s, const gradcheck_options& o) {
     }
     std::vector<value> of;
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (s.wanted[i]) of.push_back(in[i]);
+      if (s.differentiated[i]) of.push_back(in[i]);
     return gradients(sum, view<const value>(of));
   };
-  auto second = compare({slopes, s.inputs, s.wanted, s.names}, o, "the second derivative");
+  auto second = compare({slopes, s.inputs, s.differentiated, s.names}, o, "the second derivative");
   return !second || second.error > first.error ? second : first;
 }
 
@@ -207,25 +207,25 @@ gradcheck_report check_subject(const subject& s, const gradcheck_options& o) {
 gradcheck_report detail::check_gradients(const gradcheck_function& f, std::vector<any_tensor> inputs,
                                          const gradcheck_options& given) {
   const auto o = complete(given, inputs);
-  std::vector<char> wanted;
+  std::vector<char> differentiated;
   std::vector<std::string> names;
   for (const auto& x : inputs) {
-    wanted.push_back(real(x.type()));
+    differentiated.push_back(real(x.type()));
     names.push_back("input " + std::to_string(names.size()));
   }
-  if (std::find(wanted.begin(), wanted.end(), 1) == wanted.end())
+  if (std::find(differentiated.begin(), differentiated.end(), 1) == differentiated.end())
     raise(error_kind::value, "gradcheck: no operand is float64 or float32");
-  return check_subject({f, inputs, wanted, names}, o);
+  return check_subject({f, inputs, differentiated, names}, o);
 }
 
 gradcheck_report detail::check_layer_gradients(const gradcheck_layer& f, std::vector<any_tensor> inputs,
                                                const gradcheck_options& given) {
   const auto o = complete(given, inputs);
   const dtype element = any_single(inputs) ? dtype::float32 : dtype::float64;
-  std::vector<char> wanted;
+  std::vector<char> differentiated;
   std::vector<std::string> names;
   for (const auto& x : inputs) {
-    wanted.push_back(real(x.type()));
+    differentiated.push_back(real(x.type()));
     names.push_back("input " + std::to_string(names.size()));
   }
   const std::size_t operands = inputs.size();
@@ -246,7 +246,7 @@ gradcheck_report detail::check_layer_gradients(const gradcheck_layer& f, std::ve
       std::memcpy(state.mutable_data(), &o.seed, sizeof o.seed);
       inputs.push_back(state);
     } else inputs.push_back(begin.make(l.path, l.type, l.how, o.seed, l.role, l.trainable).value());
-    wanted.push_back(l.role == state_role::parameter && l.trainable && real(l.type));
+    differentiated.push_back(l.role == state_role::parameter && l.trainable && real(l.type));
     names.push_back((l.role == state_role::parameter ? "parameter `" : "state `") + l.path + "`");
   }
   const gradcheck_function all = [&](view<const value> in) {
@@ -258,9 +258,9 @@ gradcheck_report detail::check_layer_gradients(const gradcheck_layer& f, std::ve
     trace_walk walk{p, none, o.seed, element, o.training, false, nullptr, &again};
     return f(trace_scope(walk), in.subview(0, operands));
   };
-  if (std::find(wanted.begin(), wanted.end(), 1) == wanted.end())
+  if (std::find(differentiated.begin(), differentiated.end(), 1) == differentiated.end())
     raise(error_kind::value, "gradcheck: neither an operand nor a parameter is float64 or float32");
-  return check_subject({all, inputs, wanted, names}, o);
+  return check_subject({all, inputs, differentiated, names}, o);
 }
 
 }  // namespace lamina

@@ -20,7 +20,7 @@ double value_histogram::deviation() const {
 value_histogram histogram_of(const metric::numbers& x, std::int64_t ranges) {
   text t;
   if (x.element() == dtype::string)
-    detail::raise(error_kind::type, t << "histogram_of: expected numbers, and they are " << x.element());
+    detail::raise(error_kind::type, t << "histogram_of: expected numbers; got " << x.element());
   if (ranges < 1 || ranges > 65536)
     detail::raise(error_kind::value, t << "histogram_of: `ranges` is " << ranges << "; expected 1 to 65536");
   value_histogram h;
@@ -153,8 +153,8 @@ std::string picture_sheet(const image_dataset& data, view<const wrong_prediction
     if (p.index < 0 || p.index >= data.size() || std::min(p.label, p.found) < 0 ||
         std::max(p.label, p.found) >= classes)
       detail::raise(error_kind::value, t << "picture_sheet: sample " << p.index << " of class " << p.label
-                                         << " taken for " << p.found << " is not of a data set of " << data.size()
-                                         << " pictures and " << classes << " classes");
+                                         << ", predicted as " << p.found << ", is outside the data set of "
+                                         << data.size() << " pictures and " << classes << " classes");
   const auto name = [&](std::int64_t c) { return data.class_names()[static_cast<std::size_t>(c)]; };
   const auto rows = (static_cast<std::int64_t>(shown.size()) + o.columns - 1) / o.columns;
   std::string s = svg::begin(2 * margin + o.columns * cell_width, head + rows * cell_height + 16, o.title);
@@ -187,13 +187,13 @@ std::string confusion_picture(const metric::confusion_matrix& table, view<const 
     detail::raise(error_kind::value, t << "confusion_picture: the table has " << n << " classes; expected 1 to 200");
   if (!names.empty() && static_cast<std::int64_t>(names.size()) != n)
     detail::raise(error_kind::value, t << "confusion_picture: there are " << static_cast<std::int64_t>(names.size())
-                                       << " names and " << n << " classes");
+                                       << " names for " << n << " classes");
   const auto name = [&](std::int64_t c) {
     return names.empty() ? std::to_string(c) : names[static_cast<std::size_t>(c)];
   };
   std::string s = svg::begin(left + n * cell + 60, top + n * cell + 170, title);
-  s += svg::head(
-      title, "accuracy " + decimals_of(100 * table.value(), 2) + " %; rows: the class, columns: what it was taken for");
+  s += svg::head(title,
+                 "accuracy " + decimals_of(100 * table.value(), 2) + " %; rows: true class, columns: predicted class");
   for (std::int64_t label = 0; label < n; ++label) {
     std::int64_t all = 0;
     for (std::int64_t found = 0; found < n; ++found) all += table.at(label, found);

@@ -126,8 +126,7 @@ class lockstep_stages {
         if (n.results[0].element != element_ || !n.results[0].dims.is_static()) {
           text t;
           detail::raise(error_kind::shape, t << n.path << ": sum_over_shards takes " << name_of(element_)
-                                             << " of known extents where a batch has shards, and is given "
-                                             << n.results[0]);
+                                             << " of known extents where a batch has shards; got " << n.results[0]);
         }
         ++level(i);
       }

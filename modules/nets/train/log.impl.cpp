@@ -64,9 +64,9 @@ log_row row_of(const epoch_report& e, double seconds) {
           e.skipped};
 }
 
-void spell(text& t, double x, bool whole) {
+void append_value(text& t, double x, bool whole) {
   if (whole) t << static_cast<std::int64_t>(x);
-  else detail::spelled(t, x);
+  else detail::append_number(t, x);
 }
 
 struct csv_format {
@@ -79,7 +79,7 @@ struct csv_format {
     text t;
     r.each(every_batch, [&](std::string_view name, double x, bool whole) {
       if (name != "epoch") t << ",";
-      if (std::isfinite(x)) spell(t, x, whole);
+      if (std::isfinite(x)) append_value(t, x, whole);
     });
     return t << "\n", t.string();
   }
@@ -112,7 +112,7 @@ struct json_format {
     r.each(every_batch, [&](std::string_view name, double x, bool whole) {
       if (!std::isfinite(x)) return;
       t << (t.empty() ? "{\"" : ", \"") << name << "\": ";
-      spell(t, x, whole);
+      append_value(t, x, whole);
     });
     return t << "}\n", t.string();
   }
@@ -134,11 +134,11 @@ template <class Format> class log_writer {
   log_writer(std::string path, const log_options& o) : path_(std::move(path)), every_batch_(o.every_batch) {}
 
   void began(const training_start& s) {
-    const bool goes_on = s.whole_epochs > 0 || s.batches_done > 0;
+    const bool resumes = s.whole_epochs > 0 || s.batches_done > 0;
     std::string rows = Format::head(every_batch_);
     earlier_ = 0;
     std::error_code ignored;
-    if (goes_on && std::filesystem::is_regular_file(path_, ignored) && std::filesystem::file_size(path_, ignored) > 0)
+    if (resumes && std::filesystem::is_regular_file(path_, ignored) && std::filesystem::file_size(path_, ignored) > 0)
       rows = kept(s);
     else
       for (const auto& e : s.before) rows += Format::line(row_of(e, earlier_ += e.seconds), every_batch_);
@@ -166,7 +166,7 @@ template <class Format> class log_writer {
     for (std::size_t at = head.size(), end = 0; (end = all.find('\n', at)) != all.npos; at = end + 1) {
       const log_row r = Format::read(all.substr(at, end - at), every_batch_);
       ++number;
-      if (r.epoch < 1) detail::file_failure(path_, t << "line " << number << " is no row of this log");
+      if (r.epoch < 1) detail::file_failure(path_, t << "line " << number << " is not a row of this log");
       if (r.epoch > s.whole_epochs && (r.batch == 0 || r.epoch > s.whole_epochs + 1 || r.batch > s.batches_done))
         continue;
       rows += all.substr(at, end + 1 - at);

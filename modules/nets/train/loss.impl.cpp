@@ -103,8 +103,8 @@ value soft_cross_entropy(const cross_entropy& o, const value& logits, const valu
   obey<rule::loss_of_targets<"cross_entropy">>({}, logits, targets);
   if (o.ignore_index)
     raise(error_kind::value, origin::prefix() +
-                                 "cross_entropy: `ignore_index` is given and the targets are "
-                                 "probabilities; expected classes, int64");
+                                 "cross_entropy: `ignore_index` is set, but the targets are "
+                                 "probabilities; expected int64 classes");
   value to = in_shape_of(targets, logits);
   if (o.label_smoothing != 0) to = to * (1 - o.label_smoothing) + o.label_smoothing / row_length(logits);
   if (!o.weights.empty()) to = to * class_weights("cross_entropy", o.weights, logits);
@@ -360,8 +360,8 @@ value ctc::operator()(const value& log_probabilities, const value& targets, cons
 value ctc::operator()(const value& log_probabilities, const value& targets) const {
   if (log_probabilities.shape().rank != 3 || targets.shape().rank != 2 || targets.type().element != dtype::int64) {
     text t;
-    raise(error_kind::shape, t << origin::prefix() << "ctc: log-probabilities [N, T, C] and int64 targets [N, S] are "
-                               << "expected, not " << log_probabilities.shape() << " and " << targets.type());
+    raise(error_kind::shape, t << origin::prefix() << "ctc: expected log-probabilities [N, T, C] and int64 targets "
+                               << "[N, S]; got " << log_probabilities.shape() << " and " << targets.type());
   }
   // A target ends before its first negative number.
   const value before = cumsum(converted(targets < 0, dtype::int64), cumsum_attributes{.axis = 1});

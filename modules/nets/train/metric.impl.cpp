@@ -65,7 +65,7 @@ void check_class(std::string_view owner, std::string_view what, const numbers& l
 void check_whole(std::string_view owner, const numbers& target) {
   if (!target.whole())
     raise(error_kind::type, begun(owner) << "targets are " << tensor_type{target.element(), target.shape()}
-                                         << "; expected classes, as int64");
+                                         << "; expected int64 classes");
 }
 /// The extents before the last one.
 shape rows_of(const shape& s) {
@@ -116,7 +116,7 @@ struct decisions {
     // predicted classes are unrestricted if their number is unknown, as for accuracy
     const bool open = one && output.whole() && d.classes < 0;
     if (d.classes > 0 && d.classes != classes)
-      raise(error_kind::shape, begun(d.owner) << "outputs are " << x << ", and `classes` is " << d.classes);
+      raise(error_kind::shape, begun(d.owner) << "outputs are " << x << ", but `classes` is " << d.classes);
     all.reserve(static_cast<std::size_t>(target.size()));
     for (std::int64_t i = 0; i < target.size(); ++i) {
       const std::int64_t label = target.integer(i);
@@ -140,7 +140,7 @@ double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 /// Errors: value_error for a number of classes that differs from earlier batches.
 void fix_classes(std::string_view owner, std::size_t known, std::int64_t classes) {
   if (known == 0 || known == at_index(classes)) return;
-  raise(error_kind::value, begun(owner) << "this batch has " << classes << " classes, and those before had "
+  raise(error_kind::value, begun(owner) << "this batch has " << classes << " classes; earlier batches had "
                                         << static_cast<std::int64_t>(known));
 }
 
@@ -234,13 +234,13 @@ void confusion_matrix::merge(const confusion_matrix& o) {
   if (counts.empty()) counts.assign(o.counts.size(), 0);
   if (counts.size() != o.counts.size())
     raise(error_kind::value,
-          begun(name()) << "the other one has " << o.counts.size() << " counts, and this one " << counts.size());
+          begun(name()) << "the other matrix has " << o.counts.size() << " counts; this one has " << counts.size());
   for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += o.counts[i];
 }
 std::string confusion_matrix::print(view<const std::string> names) const {
   const auto n = static_cast<std::size_t>(std::sqrt(static_cast<double>(counts.size())) + 0.5);
   if (!names.empty() && names.size() != n)
-    raise(error_kind::value, begun(name()) << "there are " << names.size() << " names and " << n << " classes");
+    raise(error_kind::value, begun(name()) << "there are " << names.size() << " names for " << n << " classes");
   const auto title = [&](std::size_t i) { return names.empty() ? std::to_string(i) : names[i]; };
   const std::string corner = "label \\ found";
   std::size_t first = corner.size(), width = 1;
@@ -301,7 +301,7 @@ double class_counts::value(std::string_view owner, class_score s, average over) 
   const auto each = per_class(s);
   if (over == average::binary) {
     if (each.size() != 2)
-      raise(error_kind::value, begun(owner) << "`over` is binary, and there are " << each.size() << " classes");
+      raise(error_kind::value, begun(owner) << "`over` is binary, but there are " << each.size() << " classes");
     return each[1];
   }
   double total = 0, weight = 0;

@@ -74,7 +74,7 @@ class observer_base {
   observer_base& operator=(const observer_base&) = delete;
   virtual ~observer_base();
   virtual bool began(const training_start&) = 0;
-  virtual bool told(const training_progress&) = 0;
+  virtual bool progressed(const training_progress&) = 0;
   virtual void ended(training_report&) = 0;
 };
 template <class F> class observer_of final : public observer_base {
@@ -85,7 +85,7 @@ template <class F> class observer_of final : public observer_base {
     else if constexpr (requires { f_.began(s); }) f_.began(s);
     return true;
   }
-  bool told(const training_progress& p) override { return f_(p); }
+  bool progressed(const training_progress& p) override { return f_(p); }
   void ended(training_report& r) override {
     if constexpr (requires { f_.ended(r); }) f_.ended(r);
   }
@@ -113,7 +113,7 @@ export class observer {
   /// Whether training continues.
   bool began(const training_start& s) const { return !about_ || about_->began(s); }
   /// Whether training continues.
-  bool operator()(const training_progress& p) const { return !about_ || about_->told(p); }
+  bool operator()(const training_progress& p) const { return !about_ || about_->progressed(p); }
   /// Called when training ends without an error.
   void ended(training_report& r) const {
     if (about_) about_->ended(r);

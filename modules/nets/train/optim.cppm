@@ -99,7 +99,7 @@ concept RowOptimizer = Optimizer<O> && requires { requires O::by_rows; };
 namespace detail {
 /// Message about a number that must be finite and >= 0, also when rounded to `element`: "`lr` is nan; expected a finite
 /// number >= 0". Empty for a valid number.
-text number_fault(std::string_view name, double number, dtype element);
+text hyperparameter_problem(std::string_view name, double number, dtype element);
 /// Checks such a number. Errors: value_error, whose message begins with `where`.
 void check_rate(std::string_view where, std::string_view name, double rate, dtype element);
 /// Checks the numbers of an optimizer except its rate, before anything is built from it.

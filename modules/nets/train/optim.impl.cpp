@@ -67,7 +67,7 @@ bool update_rule::takes(joint_update& all, const std::string& parameter, const v
   return true;
 }
 
-text detail::number_fault(std::string_view name, double number, dtype element) {
+text detail::hyperparameter_problem(std::string_view name, double number, dtype element) {
   text t;
   if (number >= 0 && number <= detail::largest_of(element)) return t;
   t << name << " is " << number << "; expected a finite number >= 0";
@@ -75,10 +75,10 @@ text detail::number_fault(std::string_view name, double number, dtype element) {
   return t;
 }
 void detail::check_rate(std::string_view where, std::string_view name, double rate, dtype element) {
-  const text fault = number_fault(name, rate, element);
-  if (fault.empty()) return;
+  const text problem = hyperparameter_problem(name, rate, element);
+  if (problem.empty()) return;
   text t;
-  raise(error_kind::value, t << where << ": " << fault);
+  raise(error_kind::value, t << where << ": " << problem);
 }
 
 namespace optim {

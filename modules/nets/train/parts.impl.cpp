@@ -15,9 +15,8 @@ namespace lamina {
 namespace detail {
 [[noreturn]] void refuse_slot(std::string_view name, double holders, int count) {
   text t;
-  raise(error_kind::state,
-        t << "state `" << name << "` is in " << static_cast<std::int64_t>(holders) << " of " << count
-          << " processes; expected one of them, as a training with `shard_optimizer` leaves it, or all");
+  raise(error_kind::state, t << "state `" << name << "` is in " << static_cast<std::int64_t>(holders) << " of " << count
+                             << " processes; expected 1, as `shard_optimizer` leaves it, or all");
 }
 }  // namespace detail
 
@@ -121,22 +120,22 @@ class optimizer_parts {
   void distribute(parameter_store& store, const given_slot& given) const {
     enum : std::uint8_t { begins, of_first, of_another };
     std::vector<std::uint8_t> how(slots_.size(), begins);
-    std::vector<double> who;  // per slot: the number of processes that have it, and the sum of their ranks
+    std::vector<double> owners;  // per slot: the number of processes that have it, and the sum of their ranks
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const parameter& p = *store.find(slots_[i].name);
       if (given(slots_[i].name) || (p.has_elements() && !slots_[i].is_new)) how[i] = of_first;
       else if (!slots_[i].is_new) how[i] = of_another;
-      who.push_back(p.has_elements() ? 1 : 0);
-      who.push_back(p.has_elements() ? all_.rank() : 0);
+      owners.push_back(p.has_elements() ? 1 : 0);
+      owners.push_back(p.has_elements() ? all_.rank() : 0);
     }
     if (!how.empty()) all_.broadcast(how.data(), how.size());
-    all_.sum(view<double>(who));
+    all_.sum(view<double>(owners));
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       parameter& p = *store.find(slots_[i].name);
       const int owner = owners_[slots_[i].parameter];
       if (how[i] == begins && owner == all_.rank()) p.assign(any_tensor(p.value().type()));
-      if (how[i] == of_another && who[2 * i] != 1) detail::refuse_slot(p.name(), who[2 * i], all_.count());
-      const int from = how[i] == begins ? owner : how[i] == of_first ? 0 : static_cast<int>(who[2 * i + 1]);
+      if (how[i] == of_another && owners[2 * i] != 1) detail::refuse_slot(p.name(), owners[2 * i], all_.count());
+      const int from = how[i] == begins ? owner : how[i] == of_first ? 0 : static_cast<int>(owners[2 * i + 1]);
       move(p, from, owner, all_.rank() == 0 ? given(p.name()) : nullptr);
     }
   }
@@ -154,9 +153,9 @@ class optimizer_parts {
   /// On other ranks: sends the slots that rank 0 requests, until it needs no more.
   void hand_over(parameter_store& store) const {
     for (;;) {
-      const std::int64_t wanted = ask(-1);
-      if (wanted < 0) return;
-      parameter& p = *store.find(slots_[static_cast<std::size_t>(wanted)].name);
+      const std::int64_t requested = ask(-1);
+      if (requested < 0) return;
+      parameter& p = *store.find(slots_[static_cast<std::size_t>(requested)].name);
       const int owner = owner_of(p.name());
       each_piece(p, [&](std::size_t at, std::size_t n) {
         all_.send(owner, 0, owner == all_.rank() ? p.mutable_data() + at : nullptr, n);
@@ -209,7 +208,7 @@ class optimizer_parts {
     text t;
     detail::raise(error_kind::unsupported,
                   t << "fit: `" << optimizer_ << "` updates parameter `" << parameter
-                    << "` by slots of another one, and with `shard_optimizer` those may be in another process; "
+                    << "` with slots of another one, which `shard_optimizer` may keep in another process; "
                        "expected `.shard_optimizer = false`");
   }
 
@@ -223,21 +222,21 @@ class optimizer_parts {
 
 void gather_slots(parameter_store& store, replicas& all) {
   std::vector<parameter*> slots;
-  std::vector<double> who;
+  std::vector<double> owners;
   for (auto& p : store)
     if (p.role() == state_role::optimizer) {
       slots.push_back(&p);
-      who.push_back(p.has_elements() ? 1 : 0);
-      who.push_back(p.has_elements() ? all.rank() : 0);
+      owners.push_back(p.has_elements() ? 1 : 0);
+      owners.push_back(p.has_elements() ? all.rank() : 0);
     }
-  all.sum(view<double>(who));
+  all.sum(view<double>(owners));
   for (std::size_t i = 0; i < slots.size(); ++i) {
     parameter& p = *slots[i];
-    if (who[2 * i] == all.count()) continue;
-    if (who[2 * i] != 1) detail::refuse_slot(p.name(), who[2 * i], all.count());
+    if (owners[2 * i] == all.count()) continue;
+    if (owners[2 * i] != 1) detail::refuse_slot(p.name(), owners[2 * i], all.count());
     if (!p.has_elements()) p.assign(any_tensor(p.value().type()));
     std::vector<std::size_t> ends(static_cast<std::size_t>(all.count()), 0);
-    std::fill(ends.begin() + static_cast<std::ptrdiff_t>(who[2 * i + 1]), ends.end(), p.value().bytes());
+    std::fill(ends.begin() + static_cast<std::ptrdiff_t>(owners[2 * i + 1]), ends.end(), p.value().bytes());
     all.all_gather(p.mutable_data(), view<const std::size_t>(ends));
     p.changed();
   }

@@ -33,8 +33,8 @@ struct step_options {
   bool operator==(const step_options&) const = default;
 };
 
-/// Checks options against the element type of a model. Errors: value_error, whose message begins with `who`.
-void check_step_options(std::string_view who, const step_options& o, dtype element);
+/// Checks options against the element type of a model. Errors: value_error, whose message begins with `caller`.
+void check_step_options(std::string_view caller, const step_options& o, dtype element);
 
 /// Loss times its scale.
 value scaled_loss(const value& loss, const loss_scaling& how, parameter_store& store);

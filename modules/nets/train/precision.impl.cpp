@@ -34,9 +34,9 @@ value scale_of(program& p, const loss_scaling& how, parameter_store& store) {
 
 }  // namespace
 
-void check_step_options(std::string_view who, const step_options& o, dtype element) {
+void check_step_options(std::string_view caller, const step_options& o, dtype element) {
   text t;
-  t << who;
+  t << caller;
   const bool half = o.compute == dtype::bfloat16 || o.compute == dtype::float16;
   if (!half && o.compute != dtype::float32)
     detail::raise(error_kind::value, t << ": `compute` is " << o.compute << "; expected float32, bfloat16 or float16");
@@ -52,7 +52,7 @@ void check_step_options(std::string_view who, const step_options& o, dtype eleme
   constexpr std::int64_t max = std::int64_t(1) << 24;
   if (o.scaling->growth_steps < 0 || o.scaling->growth_steps > max)
     detail::raise(error_kind::value, t << ": `scaling.growth_steps` is " << o.scaling->growth_steps
-                                       << "; expected 1 to 2^24 steps, or 0 for a scale that stays");
+                                       << "; expected 1 to 2^24 steps, or 0 for a fixed scale");
 }
 
 value scaled_loss(const value& loss, const loss_scaling& how, parameter_store& store) {

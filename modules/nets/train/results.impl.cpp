@@ -47,10 +47,10 @@ std::optional<std::string> refusal(const detail::result_taker& probe, const batc
   return {};
 }
 // The samples whose results are rejected; none if rows are not samples.
-std::vector<sample_fault> refused(const detail::result_taker& probe, const batch_results& all, std::int64_t count,
-                                  std::size_t field) {
+std::vector<sample_problem> refused(const detail::result_taker& probe, const batch_results& all, std::int64_t count,
+                                    std::size_t field) {
   const auto by_sample = [&](const any_tensor& x) { return x.shape().rank > 0 && x.shape().at(0) == count; };
-  std::vector<sample_fault> wrong;
+  std::vector<sample_problem> wrong;
   if (!std::all_of(all.outputs.begin(), all.outputs.end(), by_sample) ||
       !std::all_of(all.targets.begin(), all.targets.end(), by_sample))
     return wrong;
@@ -73,9 +73,9 @@ void take_results(const sample_batch& batch, const batch_results& all, std::size
     } catch (const value_error&) {
       const auto wrong = refused(probe, all, batch.size(), field);
       if (wrong.empty()) throw;
-      raise_fault(how, batch, wrong[0]);
+      raise_problem(how, batch, wrong[0]);
     }
-  std::vector<sample_fault> wrong;
+  std::vector<sample_problem> wrong;
   if (refusal(probe, all)) wrong = refused(probe, all, batch.size(), field);
   if (wrong.empty()) return f(all.of_outputs(), all.of_targets());
   std::vector<std::int64_t> rest;

@@ -165,8 +165,8 @@ void schedule::restore(view<const double> state) const {
   if (restore_) return restore_(state);
   if (state.empty()) return;
   text t;
-  refuse(t << origin::prefix() << "schedule: a state of " << static_cast<std::int64_t>(state.size())
-           << " numbers is given to a schedule that observes nothing");
+  refuse(t << origin::prefix() << "schedule: got a state of " << static_cast<std::int64_t>(state.size())
+           << " numbers; this schedule has no state");
 }
 
 double warm_up::operator()(double base, std::int64_t step, std::int64_t all) const {
@@ -181,7 +181,7 @@ double sequential::operator()(double base, std::int64_t step, std::int64_t steps
   t << origin::prefix() << "sequential: ";
   if (schedules.size() != milestones.size() + 1)
     refuse(t << "there are " << static_cast<std::int64_t>(schedules.size()) << " schedules and "
-             << static_cast<std::int64_t>(milestones.size()) << " milestones; expected one less");
+             << static_cast<std::int64_t>(milestones.size()) << " milestones; expected one milestone less");
   std::int64_t begin = 0;
   std::size_t i = 0;
   for (std::size_t k = 0; k < milestones.size(); ++k) {
@@ -220,7 +220,7 @@ void sequential::restore(view<const double> state) const {
 struct plateau::observed {
   plateau_options options;
   double factor = 1, best = 0;
-  std::int64_t bad = 0, resting = 0;
+  std::int64_t bad = 0, cooldown_left = 0;
   bool begun = false;
 
   bool better(double x) const {
@@ -247,20 +247,20 @@ double plateau::observe(double value) const {
     s.begun = true;
     s.bad = 0;
   } else ++s.bad;
-  if (s.resting > 0) {
-    --s.resting;
+  if (s.cooldown_left > 0) {
+    --s.cooldown_left;
     s.bad = 0;
   }
   if (s.bad > s.options.patience) {
     s.factor = std::max(s.factor * s.options.factor, s.options.floor);
-    s.resting = s.options.cooldown;
+    s.cooldown_left = s.options.cooldown;
     s.bad = 0;
   }
   return s.factor;
 }
 std::vector<double> plateau::state() const {
   const auto& s = *observed_;
-  return {s.factor, s.best, static_cast<double>(s.bad), static_cast<double>(s.resting), s.begun ? 1.0 : 0.0};
+  return {s.factor, s.best, static_cast<double>(s.bad), static_cast<double>(s.cooldown_left), s.begun ? 1.0 : 0.0};
 }
 void plateau::restore(view<const double> state) const {
   text t;
@@ -269,13 +269,13 @@ void plateau::restore(view<const double> state) const {
   const auto counts = [](double x) { return x >= 0 && x < 1e15 && x == std::floor(x); };
   if (!(state[0] >= 0 && state[0] <= 1) || std::isnan(state[1]) || !counts(state[2]) || !counts(state[3]) ||
       !(state[4] == 0 || state[4] == 1))
-    refuse(t << "a factor of " << state[0] << ", a best value of " << state[1] << " and counts of " << state[2] << ", "
-             << state[3] << " and " << state[4] << " cannot be");
+    refuse(t << "factor " << state[0] << ", best value " << state[1] << " and counts " << state[2] << ", " << state[3]
+             << " and " << state[4] << " is invalid");
   auto& s = *observed_;
   s.factor = state[0];
   s.best = state[1];
   s.bad = static_cast<std::int64_t>(state[2]);
-  s.resting = static_cast<std::int64_t>(state[3]);
+  s.cooldown_left = static_cast<std::int64_t>(state[3]);
   s.begun = state[4] == 1;
 }
 
@@ -284,15 +284,16 @@ void plateau::restore(view<const double> state) const {
 value learning_rate(const value& iteration, const rate_options& o, const origin&) {
   const std::string here = iteration.owner().place(), before = here.empty() ? here : here + ": ";
   if (std::isnan(o.base))
-    detail::raise(error_kind::value, before + "learning_rate: `base` is to be given, a finite number");
+    detail::raise(error_kind::value, before + "learning_rate: `base` is missing; expected a finite number");
   if (std::abs(o.base) > detail::largest_of(o.element)) {
     text t;
     detail::raise(error_kind::value, t << before << "learning_rate: `base` is " << o.base
                                        << "; expected a finite number in " << name_of(o.element));
   }
   if (!o.policy)
-    detail::raise(error_kind::value,
-                  before + "learning_rate: `policy` is to be given, as optim::step{.size = 20, .gamma = 0.9}");
+    detail::raise(error_kind::value, before +
+                                         "learning_rate: `policy` is missing; expected one, as optim::step{.size = 20, "
+                                         ".gamma = 0.9}");
   const value rate = o.policy.factor(cast<double>(iteration)) * o.base;
   return apply<op::cast>(cast_attributes{o.element}, rate);
 }

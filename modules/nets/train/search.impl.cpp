@@ -20,11 +20,11 @@ void check(const find_rate_options& o) {
                                       detail::positive("divergence", o.divergence)});
   text t;
   if (!(o.low < o.high))
-    detail::raise(error_kind::value, t << "find_rate: `low` is " << o.low << " and `high` " << o.high
-                                       << "; expected a lower and a higher rate");
+    detail::raise(error_kind::value,
+                  t << "find_rate: `low` is " << o.low << " and `high` " << o.high << "; expected low < high");
   if (o.steps < 2 || o.batch < 1)
     detail::raise(error_kind::value, t << "find_rate: `steps` is " << o.steps << " and `batch` " << o.batch
-                                       << "; expected 2 or more, and 1 or more");
+                                       << "; expected steps >= 2 and batch >= 1");
 }
 
 constexpr std::size_t first_points = 10,

@@ -56,7 +56,7 @@ template <class F> void together(replicas* others, F f) {
     if (failed[0] < others->count()) others->fail(why);
     std::rethrow_exception(error);
   }
-  if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica cannot train, and says why");
+  if (failed[0] > 0) detail::raise(error_kind::state, "fit: another replica failed; see its error");
 }
 
 /// The gradient program of a training step, and the update program.
@@ -194,7 +194,7 @@ shard_programs in_shards(const program& forward, const parameter_store& store, d
   if (parts) share_update(made, *parts, of, sums);
   if (recompute && shards_wait(p))
     detail::raise(error_kind::unsupported,
-                  "fit: `recompute` with layers whose statistics are `across_shards`; expected one of them alone");
+                  "fit: `recompute` with layers whose statistics are `across_shards`; expected only one of them");
   if (recompute) made.gradients = with_recomputation(p, forward_nodes, recompute);
   return made;
 }

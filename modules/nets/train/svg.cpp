@@ -19,9 +19,9 @@ inline std::string number(double x, int digits = 1) {
 }
 
 /// Escapes text between tags. Control characters, which SVG forbids, become spaces.
-inline std::string escaped(std::string_view words) {
+inline std::string escaped(std::string_view content) {
   std::string s;
-  for (char c : words) {
+  for (char c : content) {
     if (c == '&') s += "&amp;";
     else if (c == '<') s += "&lt;";
     else if (c == '>') s += "&gt;";
@@ -45,10 +45,10 @@ struct text_style {
   int size = 12;
   bool bold = false;
 };
-inline std::string text(double x, double y, std::string_view words, const text_style& s = {}) {
+inline std::string text(double x, double y, std::string_view content, const text_style& s = {}) {
   return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" font-size=\"" + std::to_string(s.size) + "\" fill=\"" +
          std::string(s.fill) + "\" text-anchor=\"" + std::string(s.anchor) + "\"" +
-         (s.bold ? " font-weight=\"bold\">" : ">") + escaped(words) + "</text>\n";
+         (s.bold ? " font-weight=\"bold\">" : ">") + escaped(content) + "</text>\n";
 }
 /// The title of an image, and a line of text below it.
 inline std::string head(std::string_view title, std::string_view subtitle) {

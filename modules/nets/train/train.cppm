@@ -66,8 +66,8 @@ template <class L> struct loss_check {
     text t;
     if constexpr (!Loss<L>)
       t << "the loss is `" << type_name<L>()
-        << "`; it must be callable as loss(output, targets) and give a value, as loss::cross_entropy{} does, or with a "
-           "view<const value> of each where there are several";
+        << "`; it must be callable as loss(output, targets) and return a value, like loss::cross_entropy{}, or with a "
+           "view<const value> of each if there are several";
     return t;
   }
 };
@@ -76,7 +76,7 @@ template <class O> struct optimizer_check {
     text t;
     if constexpr (!Optimizer<O>)
       t << "the optimizer is `" << type_name<O>()
-        << "`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does";
+        << "`; it must have a rate `lr` and a member `step(scope, w, g)` that returns a value, like optim::sgd{}";
     return t;
   }
 };
@@ -89,7 +89,7 @@ template <class M> struct trained_check {
     if constexpr (requires { net::sharing_name; })
       t = detail::shares_weights<net::sharing_name, "be trained">::message();
     else if constexpr (!is_model<net> && !std::same_as<net, model_core>)
-      t << "what is to be trained is `" << type_name<net>() << "`; it must be a model";
+      t << "cannot train `" << type_name<net>() << "`; expected a model";
     else if constexpr (std::is_const_v<std::remove_reference_t<M>>) t << "the model is const, and training changes it";
     return t;
   }
@@ -375,18 +375,18 @@ export template <class Model> class training {
   template <class... X> struct step_check {
     static consteval text message() {
       if constexpr (is_batch<X...>) return text();
-      else if constexpr (!(detail::InMemory<X> && ...)) return detail::memory_fault<X...>("training: operand ", "step");
+      else if constexpr (!(detail::InMemory<X> && ...))
+        return detail::memory_mismatch<X...>("training: operand ", "step");
       else {
         const dtype given[] = {dtype_of<typename X::element_type>..., dtype::float32};
         text t;
         if (sizeof...(X) < traits::inputs + 1)
           t << "training: a step takes " << traits::inputs << (traits::inputs == 1 ? " input" : " inputs")
-            << " and the targets, and is given " << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
+            << " and the targets; got " << sizeof...(X) << (sizeof...(X) == 1 ? " operand" : " operands");
         else
           for (std::size_t i = 0; i < traits::inputs && t.empty(); ++i)
             if (given[i] != traits::elements[i])
-              t << "training: input " << i << " of the model is " << traits::elements[i] << " and is given "
-                << given[i];
+              t << "training: input " << i << " of the model is " << traits::elements[i] << "; got " << given[i];
         return t;
       }
     }

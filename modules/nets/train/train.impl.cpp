@@ -60,12 +60,12 @@ dtype target_type(dtype field, dtype model) {
 }
 
 // Errors: value_error for a model with a fixed number of samples, which cannot skip any.
-void check_open_batch(std::string_view who, const model_definition& d) {
+void check_open_batch(std::string_view caller, const model_definition& d) {
   const auto& dims = d.inputs[0].type.dims;
   if (dims.rank == 0 || !dims[0].is_number()) return;
   text t;
-  detail::raise(error_kind::value, t << who
-                                     << ": the model takes a fixed number of samples, and `on_error` is to skip some; "
+  detail::raise(error_kind::value, t << caller
+                                     << ": the model has a fixed batch size, so `on_error` cannot skip samples; "
                                         "expected a model whose first extent is open");
 }
 
@@ -77,7 +77,7 @@ loss_terms loss_value(program& p, dtype element, view<const value> results, view
   const value& l = terms.loss;
   if (l.empty() || l.type() != tensor_type{element, {}}) {
     text t;
-    t << "loss: it must give one number, " << tensor_type{element, {}} << ", and gives ";
+    t << "loss: expected one number, " << tensor_type{element, {}} << "; got ";
     if (l.empty()) t << "an empty value";
     else t << l.type();
     if (!l.empty() && l.type().dims.rank > 0) t << "; average it, as in reduce_mean(x)";
@@ -86,7 +86,7 @@ loss_terms loss_value(program& p, dtype element, view<const value> results, view
   if (const value& w = terms.weight; !w.empty() && w.type() != tensor_type{element, {}}) {
     text t;
     detail::raise(w.type().element != element ? error_kind::type : error_kind::shape,
-                  t << "loss: its weight must be one number, " << tensor_type{element, {}} << ", and is " << w.type());
+                  t << "loss: expected a weight of one number, " << tensor_type{element, {}} << "; got " << w.type());
   }
   return terms;
 }
@@ -152,11 +152,10 @@ void check_gradients_per_batch(std::string_view owner, const update_rule& step, 
                                bool others = false) {
   if (step.gradients_per_batch == 1 || (!scaling && accumulate == 1 && !others)) return;
   text t;
-  t << owner << ": `" << step.name << "` takes " << step.gradients_per_batch << " gradients of each batch; ";
-  if (scaling) t << "`scaling`, which leaves out steps whose gradients are not finite, cannot leave out some of them";
-  else if (accumulate > 1)
-    t << "with `accumulate` batches before the last one would be needed again; expected `accumulate` of `fit`";
-  else t << "with `replicas` steps of one's own take one; expected `fit`";
+  t << owner << ": `" << step.name << "` takes " << step.gradients_per_batch << " gradients per batch; ";
+  if (scaling) t << "`scaling`, which skips steps with non-finite gradients, cannot skip some of them";
+  else if (accumulate > 1) t << "`accumulate` would need earlier batches again; use `accumulate` of `fit`";
+  else t << "steps with `replicas` take one; use `fit`";
   detail::raise(error_kind::unsupported, t);
 }
 
@@ -239,7 +238,8 @@ struct trainer::implementation {
     if (d.inputs.empty()) detail::raise(error_kind::value, "fit: the model has no input");
     for (const auto& [name, type] : d.inputs)
       if (type.dims.rank == 0)
-        detail::raise(error_kind::shape, t << "fit: input `" << printable(name) << "` of the model is one number");
+        detail::raise(error_kind::shape,
+                      t << "fit: input `" << printable(name) << "` of the model is a scalar; expected a batch axis");
   }
   // Sample fields must be the model's inputs in order, then the targets.
   void check_fields(const sample_source& data, std::string_view name) const {
@@ -256,7 +256,7 @@ struct trainer::implementation {
       text field;  // the field may be at another position if it has the input's name
       if (data.names()[i] == input) field << "field `" << printable(input) << "`";
       else field << "field " << i;
-      if (!stands_for(fields[i].element, type.element))
+      if (!converts_to(fields[i].element, type.element))
         detail::raise(error_kind::type, t << "fit: input `" << printable(input) << "` of the model is " << type
                                           << ", and " << field << " of the " << name << " is " << fields[i].element);
       shape s{type.dims[0]};
@@ -264,17 +264,17 @@ struct trainer::implementation {
         s.push_back(fields[i].dims[k] == dyn && k + 1 < type.dims.rank ? type.dims[k + 1] : fields[i].dims[k]);
       if (!fits(type.dims, s))
         detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << " and " << field << " of the "
-                                           << name << " makes " << s);
+                                           << name << " gives " << s);
     }
   }
 
   // A data set whose fields are inputs and targets. Shorter samples are padded as requested, and the first target by
   // default with the padding of the loss.
-  sample_source bound(const sample_source& data, std::string_view who, std::string_view name,
+  sample_source bound(const sample_source& data, std::string_view caller, std::string_view name,
                       const std::vector<std::optional<double>>& numbers = {}) const {
     using fills = view<const std::optional<double>>;
     const auto& d = net.definition();
-    const sample_source fields = bound_to_inputs(data.filled_with(fills(numbers)), d, who, name);
+    const sample_source fields = bound_to_inputs(data.filled_with(fills(numbers)), d, caller, name);
     const std::size_t target = d.inputs.size();
     if (!loss.target_fill || target >= fields.fields().size() || !fields.is_ragged(target) || fields.fill(target).given)
       return fields;
@@ -295,23 +295,24 @@ struct trainer::implementation {
     const auto& d = net.definition();
     check_model(d);
     auto p = std::make_shared<program>();
-    std::vector<value> in, wanted;
+    std::vector<value> in, target_inputs;
     step_operands& of = training ? trained : checked;
     const auto& targets = of.targets;
     for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
     for (const auto& t : targets) {
       shape s{d.inputs[0].type.dims[0]};
       for (int k = 0; k < t.dims.rank; ++k) s.push_back(t.dims[k]);
-      wanted.push_back(p->input(t.element == dtype::int64 && t.dims.rank == 0 ? "labels" : "targets", {t.element, s}));
+      target_inputs.push_back(
+          p->input(t.element == dtype::int64 && t.dims.rank == 0 ? "labels" : "targets", {t.element, s}));
     }
     auto outputs = trace(d, *p, net.parameters(), net.options().seed, training, view<const value>(in));
-    const loss_terms l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss);
+    const loss_terms l = loss_value(*p, d.element, view<const value>(outputs), view<const value>(target_inputs), loss);
     p->path = "accuracy";
     const auto& dims = outputs[0].type().dims;
     const bool classifies = targets[0].element == dtype::int64 && targets[0].dims.rank == 0 && dims.rank == 2;
     if (!training) classes = classifies && dims[1].is_number() ? dims[1].code : 0;
-    const value hits =
-        classifies ? counted_hits(outputs[0], wanted[0], l.ignore_index) : p->number(std::int64_t(0), dtype::int64);
+    const value hits = classifies ? counted_hits(outputs[0], target_inputs[0], l.ignore_index)
+                                  : p->number(std::int64_t(0), dtype::int64);
     of.counts_hits = classifies;
     of.has_weight = !l.weight.empty();
     ignored = l.ignore_index;
@@ -390,7 +391,7 @@ struct trainer::implementation {
     of.batch = batch_operands(types);
   }
 
-  void check_labels(const sample_source& data, std::string_view who, std::string_view name) const {
+  void check_labels(const sample_source& data, std::string_view caller, std::string_view name) const {
     if (classes == 0) return;
     const auto given = data.labels();
     const auto wrong = std::find_if(given.begin(), given.end(),
@@ -398,7 +399,7 @@ struct trainer::implementation {
     if (wrong == given.end()) return;
     text t;
     const std::int64_t i = wrong - given.begin();
-    t << who << ": label " << *wrong << " of image " << i << " of the " << name;
+    t << caller << ": label " << *wrong << " of image " << i << " of the " << name;
     if (const auto place = data.location(i); !place.empty()) t << " (" << printable(place, 300) << ")";
     t << " is outside 0.." << classes - 1 << "; the model has " << classes << (classes == 1 ? " class" : " classes");
     detail::raise(error_kind::value, t);
@@ -433,8 +434,7 @@ struct trainer::implementation {
         continue;
       text t;
       t << "fit: parameter `" << p.name() << "` is not finite after the last update of epoch " << epoch
-        << "; a smaller learning rate may help (now " << rate
-        << "), and the model has to begin again or from a checkpoint";
+        << "; a smaller learning rate may help (now " << rate << "); restart training, or resume from a checkpoint";
       if (!checks_gradients) t << "; `check_gradients` finds the batch and the layer";
       throw not_finite_error(t.string());
     }
@@ -586,9 +586,9 @@ evaluation trainer::evaluate(const sample_source& samples, std::int64_t batch, i
 void detail::refuse_lists(std::string_view taken, std::size_t outputs, std::size_t targets) {
   text t;
   raise(error_kind::value,
-        t << "loss: it takes " << taken << ", and there are " << static_cast<std::int64_t>(outputs) << " and "
+        t << "loss: it takes " << taken << "; got " << static_cast<std::int64_t>(outputs) << " output(s) and "
           << static_cast<std::int64_t>(targets)
-          << "; expected a loss of lists, as [](view<const value> outputs, view<const value> targets)");
+          << " target(s); expected a loss of lists, as [](view<const value> outputs, view<const value> targets)");
 }
 
 // ---- results of a whole data set ------------------------------------------------------------------------------------
@@ -617,7 +617,7 @@ std::vector<left_out_sample> each_inference(
   std::vector<value> in;
   for (std::size_t i = 0; i < fields.size(); ++i) {
     types.push_back(i < d.inputs.size() ? d.inputs[i].type.element : fields[i].element);
-    if (!stands_for(fields[i].element, types[i]))
+    if (!converts_to(fields[i].element, types[i]))
       raise(error_kind::type, t << "evaluate: input `" << printable(d.inputs[i].name) << "` of the model is "
                                 << d.inputs[i].type << ", and field " << static_cast<std::int64_t>(i)
                                 << " of the samples is " << fields[i].element);
@@ -730,21 +730,20 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
                     std::int64_t batches) {
   const std::int64_t size = o.batch * o.accumulate;
   text t;
-  if (p.seed != o.seed) t << "was written with seed " << p.seed << " and training goes on with seed " << o.seed;
+  if (p.seed != o.seed) t << "was written with seed " << p.seed << "; this training has seed " << o.seed;
   else if (p.shards != shards)
-    t << "was written with " << p.shards << (p.shards == 1 ? " shard" : " shards")
-      << " of each batch and training goes on with " << shards;
+    t << "was written with " << p.shards << (p.shards == 1 ? " shard" : " shards") << " per batch; this training has "
+      << shards;
   else if (p.batch_size != size || p.images != images)
     t << "was written with batches of " << p.batch_size << " from " << p.images
-      << " images and training goes on with batches of " << size << " from " << images << " images";
+      << " images; this training has batches of " << size << " from " << images << " images";
   else if (p.batch >= batches || p.step != p.epoch * batches + p.batch)
-    t << "stands at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step
-      << " batches, which is no place in epochs of " << batches << " batches";
+    t << "is at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step
+      << " batches, which does not fit epochs of " << batches << " batches";
   else if (p.epoch + (p.batch > 0) > o.epochs)
-    t << "has " << p.epoch << " epochs and " << p.batch << " batches already, and training is to have " << o.epochs
-      << " epochs; ask for more, or remove the file to begin again";
-  else if (static_cast<std::int64_t>(p.epochs.size()) != p.epoch + (p.batch > 0))
-    t << "lacks the figures of its epochs";
+    t << "has " << p.epoch << " epochs and " << p.batch << " batches already, but `epochs` is " << o.epochs
+      << "; increase it, or remove the file to start over";
+  else if (static_cast<std::int64_t>(p.epochs.size()) != p.epoch + (p.batch > 0)) t << "has no metrics of its epochs";
   if (t.empty()) return;
   text all;
   all << o.checkpoint << ": " << t;
@@ -758,11 +757,10 @@ std::int64_t shards_of(const fit_options& o) {
   const std::int64_t ranks = o.replicas ? o.replicas->count() : 1, shards = o.shards ? o.shards : o.replicas ? 8 : 1;
   text t;
   if (!is_power(shards) || shards > 4096)
-    detail::raise(error_kind::value,
-                  t << "fit: `shards` is " << o.shards << "; expected 1, 2, 4, 8 and so on, up to 4096");
+    detail::raise(error_kind::value, t << "fit: `shards` is " << o.shards << "; expected a power of two up to 4096");
   if (!is_power(ranks) || shards % ranks != 0)
     detail::raise(error_kind::value, t << "fit: " << ranks << " replicas cannot share " << shards
-                                       << " shards; expected 1, 2, 4, 8 and so on of them, up to the number of shards");
+                                       << " shards; expected a power of two, up to the number of shards");
   return shards;
 }
 
@@ -771,13 +769,12 @@ void check_buckets(const fit_options& o, std::int64_t samples) {
   text t;
   if (o.bucket_by && o.accumulate > 1 && !o.drop_last)
     detail::raise(error_kind::value,
-                  "fit: `bucket_by` with `accumulate` has batches that are not full among those of an update; expected "
-                  "`.drop_last = true`, or one of them alone");
+                  "fit: `bucket_by` with `accumulate` has partial batches within an update; expected "
+                  "`.drop_last = true`, or only one of them");
   if (!o.drop_last || batch_plan(samples, {.batch = o.batch, .drop_last = true, .bucket_by = o.bucket_by}).size() > 0)
     return;
-  detail::raise(error_kind::value, t << "fit: `drop_last` leaves out all " << samples
-                                     << " samples, which make no batch of " << o.batch
-                                     << (o.bucket_by ? " in any bucket" : ""));
+  detail::raise(error_kind::value, t << "fit: `drop_last` drops all " << samples << " samples, which fill no batch of "
+                                     << o.batch << (o.bucket_by ? " in any bucket" : ""));
 }
 
 // Copies the states of rank 0 for which `is_shared` is true to all processes.
@@ -813,7 +810,7 @@ class trainer::implementation::fitting {
         batches_(updates_of(in_order_of(data.size())).size()),
         shards_(shards_of(o)),
         others_(o.replicas.get()),
-        tells_(o.observer && (!others_ || others_->rank() == 0)),
+        notifies_(o.observer && (!others_ || others_->rank() == 0)),
         writes_(!o.checkpoint.empty() && (!others_ || others_->rank() == 0)),
         reads_(data, trainer.training_reads(o, data)),
         slices_(shard_slices(o.batch, static_cast<bool>(o.change_batches), trainer.trained.batch.types())) {
@@ -831,9 +828,9 @@ class trainer::implementation::fitting {
     begin_ = std::chrono::steady_clock::now();
     training_report report;
     report.epochs = position.epochs;
-    bool goes_on = true;
-    if (tells_) alone(others_, [&] { goes_on = o_.observer.began(as_begun(position)); });
-    report.stopped = !agreed(goes_on) && position.epoch < o_.epochs;
+    bool continues = true;
+    if (notifies_) alone(others_, [&] { continues = o_.observer.began(as_begun(position)); });
+    report.stopped = !agreed(continues) && position.epoch < o_.epochs;
     if (others_) share_states();
     if (const auto* parts = parts_of_optimizer()) share_slots(*parts);
     // A partly trained epoch continues with its sums.
@@ -863,7 +860,7 @@ class trainer::implementation::fitting {
     const scaling_state scaling = scaling_in(at_.net.parameters(), at_.how.scaling);
     report.loss_scale = scaling.scale;
     report.skipped_updates = scaling.skipped;
-    if (tells_) alone(others_, [&] { o_.observer.ended(report); });
+    if (notifies_) alone(others_, [&] { o_.observer.ended(report); });
     if (others_) share_states(), shared(report.best_epoch);
     return report;
   }
@@ -907,7 +904,7 @@ class trainer::implementation::fitting {
     if (parts_of_optimizer())
       alone(others_, [] {
         detail::raise(error_kind::state,
-                      "fit: the model was assigned another one while `shard_optimizer` has its slots in "
+                      "fit: the model was reassigned while `shard_optimizer` keeps its slots in "
                       "several processes; expected `.shard_optimizer = false`");
       });
     plan();
@@ -953,18 +950,15 @@ class trainer::implementation::fitting {
     s.validates = o_.validation.has_value();
     s.has_accuracy = at_.trained.counts_hits;
     s.write_checkpoint = [this](const std::string& path) {
-      if (!save_)
-        detail::raise(error_kind::state,
-                      "write_checkpoint: expected to be called while an observer is told of the end of an epoch");
+      if (!save_) detail::raise(error_kind::state, "write_checkpoint: call it from an observer at the end of an epoch");
       save_(path);
     };
     s.kept = p.observers;
     s.keep = [this](std::function<std::vector<named_tensor>()> f) { keepers_.push_back(std::move(f)); };
     s.gradients = [this] {
       if (last_.of.empty())
-        detail::raise(
-            error_kind::state,
-            "gradients: expected to be called while an observer is told of a batch or of the end of an epoch");
+        detail::raise(error_kind::state,
+                      "gradients: call it from an observer, after a batch or at the end of an epoch");
       follow();
       return probe().gradients(last_);
     };
@@ -1027,7 +1021,7 @@ class trainer::implementation::fitting {
       e.seen += static_cast<std::int64_t>(r.samples);
       e.skipped += n - static_cast<std::int64_t>(r.samples);
       ++e.done;
-      if (tells_) alone(others_, [&] { stop = !tell(e, before, all); });
+      if (notifies_) alone(others_, [&] { stop = !notify_observer(e, before, all); });
       stop = agreed(stop);
     }
     if (e.done == batches_ && e.seen == 0) refuse_none_left(reads_);
@@ -1035,7 +1029,7 @@ class trainer::implementation::fitting {
     return stop;
   }
   // Notifies the observer of a batch. Returns whether training continues.
-  bool tell(epoch& e, std::int64_t before, std::int64_t all) const {
+  bool notify_observer(epoch& e, std::int64_t before, std::int64_t all) const {
     e.now.loss = e.mean_loss();
     e.now.accuracy = e.accuracy();
     e.now.waited = e.before.waited + reads_.report().waited - e.waited_before;
@@ -1103,7 +1097,7 @@ class trainer::implementation::fitting {
               static_cast<double>(found.ignored), found.weight};
     } catch (const stopped_error& why) {
       detail::raise(error_kind::stopped, t << "fit: stopped in epoch " << now.epoch << ", batch " << now.batch << " of "
-                                           << batches_ << ", whose update is not done: " << why.what());
+                                           << batches_ << ", before its update: " << why.what());
     } catch (const not_finite_error&) { throw; } catch (const sample_error&) {
       throw;
     } catch (const value_error&) {
@@ -1177,7 +1171,7 @@ class trainer::implementation::fitting {
     const auto write = [&] {
       if (writes_) save(e, report, o_.checkpoint, ends && e.now.epoch < o_.epochs);
     };
-    if (tells_ && !report.stopped) {
+    if (notifies_ && !report.stopped) {
       save_ = [&](const std::string& path) { save(e, report, path, false); };
       try {
         ends = !observe(e, report.epochs.back());
@@ -1208,11 +1202,11 @@ class trainer::implementation::fitting {
   implementation& at_;
   const sample_source& data_;
   const fit_options& o_;
-  const std::int64_t size_;     // samples per update
-  const std::int64_t batches_;  // updates per epoch
-  const std::int64_t shards_;   // shards per batch
-  replicas* const others_;      // null: this process alone
-  const bool tells_, writes_;   // whether this process notifies the observer, writes the checkpoint
+  const std::int64_t size_;       // samples per update
+  const std::int64_t batches_;    // updates per epoch
+  const std::int64_t shards_;     // shards per batch
+  replicas* const others_;        // null: this process alone
+  const bool notifies_, writes_;  // whether this process notifies the observer, writes the checkpoint
   batch_loader reads_;
   shard_slices slices_;
   std::unique_ptr<batch_loader> checked_;  // reads the validation data
@@ -1242,7 +1236,7 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   if (o.accumulate < 1 || o.accumulate > max_accumulated || o.batch > std::numeric_limits<std::int64_t>::max() / 8192) {
     text t;
     detail::raise(error_kind::value, t << "fit: `accumulate` is " << o.accumulate << " with batches of " << o.batch
-                                       << "; expected 1 to 4096 batches, and no more samples than int64 counts");
+                                       << "; expected 1 to 4096 batches, and a total that fits int64");
   }
   if (o.resume && o.checkpoint.empty())
     detail::raise(error_kind::value,
@@ -1250,10 +1244,10 @@ training_report trainer::fit(const sample_source& samples, const fit_options& op
   check_sizes(data, o);
   if (o.scaling && o.check_gradients)
     detail::raise(error_kind::value,
-                  "fit: `check_gradients` with `scaling`, which leaves out updates whose gradients are not finite; "
-                  "expected one of them alone");
+                  "fit: `check_gradients` with `scaling`, which skips updates with non-finite gradients; "
+                  "expected only one of them");
   if (o.scaling && o.shard_optimizer)
-    detail::raise(error_kind::unsupported, "fit: `shard_optimizer` with `scaling`; expected one of them alone");
+    detail::raise(error_kind::unsupported, "fit: `shard_optimizer` with `scaling`; expected only one of them");
   check_gradients_per_batch("fit", at.step, o.scaling.has_value(), 1);
   check_buckets(o, data.size());
   shards_of(o);
@@ -1295,7 +1289,7 @@ scaling_state training_core::scaling() const {
 }
 void training_core::here() const {
   if (!loss_) [[unlikely]]
-    detail::raise(error_kind::state, "training: it was moved to another one, which has its steps");
+    detail::raise(error_kind::state, "training: this object was moved from");
 }
 training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
                              const training_options& o)
@@ -1312,8 +1306,7 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
   }
   if (others_ && !is_power(others_->count())) {
     text t;
-    detail::raise(error_kind::value,
-                  t << "training: " << others_->count() << " replicas; expected 1, 2, 4, 8 and so on of them");
+    detail::raise(error_kind::value, t << "training: " << others_->count() << " replicas; expected a power of two");
   }
   check_step_options("training", how_, net.definition().element);
   check_gradients_per_batch("training", step_, how_.scaling.has_value(), accumulate_, others_ != nullptr);
@@ -1330,11 +1323,12 @@ void training_core::trace_for(view<const tensor_type> targets) {
   const auto& d = net_.definition();
   auto& store = net_.parameters();
   auto p = std::make_shared<program>();
-  std::vector<value> in, wanted;
+  std::vector<value> in, target_inputs;
   for (const auto& i : d.inputs) in.push_back(p->input(i.name, i.type));
-  for (const auto& t : targets) wanted.push_back(p->input("targets", t));
+  for (const auto& t : targets) target_inputs.push_back(p->input("targets", t));
   auto outputs = trace(d, *p, store, net_.options().seed, true, view<const value>(in));
-  const loss_terms found = loss_value(*p, d.element, view<const value>(outputs), view<const value>(wanted), loss_);
+  const loss_terms found =
+      loss_value(*p, d.element, view<const value>(outputs), view<const value>(target_inputs), loss_);
   p->output("loss", found.loss);
   const bool joins = (accumulate_ > 1 || others_) && !found.weight.empty();
   if (joins) p->output("weight", found.weight);
@@ -1356,8 +1350,8 @@ void training_core::trace_for(view<const tensor_type> targets) {
     auto programs = in_shards(*p, store, d.element, cut.shards, parts, scale, update, how_.recompute, nullptr);
     if (others_ && shards_wait(*programs.gradients))
       detail::raise(error_kind::unsupported,
-                    "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or one of "
-                    "them alone");
+                    "training: `replicas` with layers whose statistics are `across_shards`; expected `fit`, or only "
+                    "one of them");
     if (others_ && !group_) take_states(store, *others_, [](const parameter&) { return true; });
     group_ = std::make_shared<shard_steps>(std::move(programs), net_, net_.where(), d.element, cut, others_.get(), 0,
                                            nullptr);
@@ -1381,7 +1375,7 @@ double training_core::run(const sample_batch& batch) {
   for (std::size_t f = 0; f < batch.fields(); ++f) {
     const dtype given = batch.type(f).element;
     types.push_back(f < inputs.size() ? inputs[f].type.element : target_type(given, net_.definition().element));
-    if (!stands_for(given, types[f]))
+    if (!converts_to(given, types[f]))
       detail::raise(error_kind::type, t << "training: input `" << printable(inputs[f].name) << "` of the model is "
                                         << inputs[f].type << ", and field " << f << " of the samples is " << given);
   }
@@ -1392,9 +1386,9 @@ double training_core::run(const sample_batch& batch) {
                view<const dtype>(types).subview(inputs.size(), types.size() - inputs.size()));
   } catch (const value_error&) {
     if (!checks_) throw;
-    const auto wrong = checks_->faults(batch, false);
+    const auto wrong = checks_->problems(batch, false);
     if (wrong.empty()) throw;
-    raise_fault({.reader = "training"}, batch, wrong[0]);
+    raise_problem({.reader = "training"}, batch, wrong[0]);
   }
 }
 
@@ -1409,9 +1403,8 @@ double training_core::run(view<const shape> extents, view<const void* const> dat
   if (!known) {
     if (group_ && group_->added() > 0 && parameters_ == net_.parameters().identity()) {
       text t;
-      detail::raise(error_kind::value, t << "training: targets of other types or ranks after " << group_->added()
-                                         << " of " << accumulate_
-                                         << " batches of an update; expected the same until it is done");
+      detail::raise(error_kind::value, t << "training: targets changed type or rank after " << group_->added() << " of "
+                                         << accumulate_ << " batches of an update; expected the same in all");
     }
     std::vector<tensor_type> types;
     for (std::size_t i = 0; i < targets.size(); ++i) {

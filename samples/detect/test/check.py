@@ -43,7 +43,7 @@ shutil.rmtree(WORK, ignore_errors=True)
 WORK.mkdir(parents=True)
 MODEL = str(WORK / "squares.onnx")
 assert "no model is given" in refused()
-assert "takes a number from 0 to 65535" in refused(MODEL, "--port", "70000")
+assert "--port: expected a number from 0 to 65535" in refused(MODEL, "--port", "70000")
 assert "cannot be opened" in refused(MODEL)
 (WORK / "torn.onnx").write_bytes(b"\x08\x08\x3a\xff\xff\x7f")
 assert "torn.onnx: " in refused(str(WORK / "torn.onnx"))
@@ -75,8 +75,8 @@ try:
     # On the same connection: what is no picture, or no picture of this model.
     whole = picture([(8, 8, 255)])
     small = png([[0] * 63] * 64)
-    for wrong, why in ((b"no picture", "no readable PNG"), (b"", "no readable PNG"), (whole[:60], "no readable PNG"),
-                       (small, "the picture is 63 x 64 pixels, and 64 x 64 are expected"), (b"\xff" * 1000, "no readable PNG"),
+    for wrong, why in ((b"no picture", "not a readable PNG"), (b"", "not a readable PNG"), (whole[:60], "not a readable PNG"),
+                       (small, "the picture is 63 x 64 pixels; expected 64 x 64"), (b"\xff" * 1000, "not a readable PNG"),
                        (whole[:16] + struct.pack(">II", 2 ** 31 - 1, 2 ** 31 - 1) + whole[24:], "")):
         status, found = ask(c, wrong)
         assert status == 400 and list(found) == ["error"] and why in found["error"] and "\n" not in found["error"], (status, found)

@@ -35,7 +35,7 @@ no_leftovers() {
 }
 number() { sed -nE "s/^  \"$2\": ([-+.eE0-9]+),?\$/\1/p" "$1/report.json"; }
 
-# The files of a complete run; its accuracy is to be at least $2.
+# The files of a complete run; its accuracy must be at least $2.
 complete() {
   local out=$1 name
   keys=$(sed -nE 's/^  "([a-z0-9_]+)":.*/\1/p' "$out/report.json" | tr '\n' ' ')
@@ -115,8 +115,8 @@ check_errors() {
   refused 'short/train-labels-idx1-ubyte' "${quick[@]}" --data short --out o1
   mkdir no_train no_test
   "$make_data" no_train 0 10 && "$make_data" no_test 10 0 || fail "no data sets without images"
-  refused 'no_train/train-images-idx3-ubyte: at least one image' "${quick[@]}" --data no_train --out o1
-  refused 'no_test/t10k-images-idx3-ubyte: at least one image' "${quick[@]}" --data no_test --out o1
+  refused 'no_train/train-images-idx3-ubyte: expected at least one image' "${quick[@]}" --data no_train --out o1
+  refused 'no_test/t10k-images-idx3-ubyte: expected at least one image' "${quick[@]}" --data no_test --out o1
   [[ -z $(ls -A o1) ]] || fail "files of a run that could not begin: $(ls -A o1)"
 
   # Results.
@@ -205,7 +205,7 @@ check_interrupt() {
   refused 'late/report.json.*No space left' "${short[@]}" --out late
   cp late/lenet.safetensors weights
   rm late/report.json
-  refused 'has 2 epochs and 0 batches already, and training is to have 1 epochs' --data data --epochs 1 --batch 50 --seed 5 \
+  refused 'has 2 epochs and 0 batches already, but `epochs` is 1' --data data --epochs 1 --batch 50 --seed 5 \
     --threads 1 --out late --resume
   same late/lenet.safetensors weights
   run 0 "${short[@]}" --out late --resume

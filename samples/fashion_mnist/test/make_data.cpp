@@ -51,6 +51,6 @@ int main(int argc, char** argv) {
   if (argc == 4 && write_part(directory + "/train", std::atoi(argv[2]), 1) &&
       write_part(directory + "/t10k", std::atoi(argv[3]), 2))
     return 0;
-  std::cerr << "usage: make_data DIRECTORY TRAIN TEST, and the directory is to be writable\n";
+  std::cerr << "usage: make_data DIRECTORY TRAIN TEST; the directory must be writable\n";
   return 2;
 }

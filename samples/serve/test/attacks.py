@@ -72,7 +72,7 @@ def threads():
             assert answers_in(c.makefile("rb"), 1)[0][0] == 200
         assert threads_of(server) == before == 4, (before, threads_of(server))
         server.process.send_signal(signal.SIGHUP)
-        wait_for(lambda: "from now on" in server.said())
+        wait_for(lambda: "serve: loaded weights from " in server.said())
         for c in connections:
             c.close()
         server.stop(10)
@@ -230,7 +230,7 @@ def loaded():
             for _ in range(300):
                 open_ones.enter_context(socket.create_connection(("127.0.0.1", server.port)))
             is_well(server)
-        assert "connections at once" in server.said()
+        assert "connections: limited by file descriptors" in server.said()
         server.predict(image(1))
         server.stop(10)
 

@@ -26,19 +26,19 @@ struct begins_greedily {
 };
 
 #ifdef BAD
-// expect below: the first part of `begins_greedily` is made from a value of any type, so that a cache cannot look through it: declare `using plain_key = void;` and `std::size_t hash() const`
+// expect below: the first member of `begins_greedily` is made from a value of any type, so a cache cannot inspect it: declare `using plain_key = void;` and `std::size_t hash() const`
 lru_cache<begins_greedily, int>* by_greed;
 #else
 lru_cache<compared, int>* by_greed;
 #endif
 #ifdef BAD
-// expect below: keys of a cache hold no reference: the key is `int &`; keep a value or an id of it in the key
+// expect below: cache keys cannot hold references: the key is `int &`; keep a value or an id of it in the key
 lru_cache<int&, int>* by_reference;
 #else
 lru_cache<int, int>* by_reference;
 #endif
 #ifdef BAD
-// expect below: keys of a cache are compared: `not_compared` has no operator==
+// expect below: cache keys are compared: `not_compared` has no operator==
 lru_cache<not_compared, int>* by_class;
 #else
 lru_cache<compared, int>* by_class;

@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: cache_key_class
-// expect: a cache cannot look into the key, `counter`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it, and `std::size_t hash() const`, or in a class of your own that holds it
+// expect: a cache cannot inspect the key, `counter`: if it holds no pointer, reference or view, declare `using plain_key = void;` in it, and `std::size_t hash() const`, or in a class of your own that holds it
 namespace cache_key_class {
 class counter {
  public:
@@ -22,7 +22,7 @@ void use() { shared_cache<counter, int> c; }
 }  // namespace cache_key_class
 
 // case: cache_key_derived
-// expect: `request` derives from another class, so that a cache cannot look through it: hold that as a member, or declare
+// expect: `request` derives from another class, so a cache cannot inspect it: hold the base as a member, or declare
 namespace cache_key_derived {
 struct size {
   int rows, columns;
@@ -41,7 +41,7 @@ void use() { shared_cache<request, int> c; }
 }  // namespace cache_key_derived
 
 // case: cache_key_members
-// expect: a cache looks through classes of up to 16 members, and `request` has more: declare `using plain_key = void;` and `std::size_t hash() const`
+// expect: a cache inspects classes of up to 16 members, and `request` has more: declare `using plain_key = void;` and `std::size_t hash() const`
 namespace cache_key_members {
 struct request {
   int a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p;
@@ -72,7 +72,7 @@ void use() { shared_cache<counter, int> c; }
 }  // namespace cache_key_no_hash
 
 // case: cache_key_not_compared
-// expect: keys of a cache are compared: `request` has no `bool operator==(const request&) const = default;`
+// expect: cache keys are compared: `request` has no `bool operator==(const request&) const = default;`
 namespace cache_key_not_compared {
 struct request {
   int rows, columns;
@@ -84,7 +84,7 @@ void use() { shared_cache<request, int> c; }
 }  // namespace cache_key_not_compared
 
 // case: cache_key_of_multi_cache
-// expect: keys of a cache hold no pointer: the key is `const char *`
+// expect: cache keys cannot hold pointers: the key is `const char *`
 void cache_key_of_multi_cache() {
   multi_cache c;
 #ifdef BAD
@@ -96,7 +96,7 @@ void cache_key_of_multi_cache() {
 }
 
 // case: cache_key_pointer
-// expect: keys of a cache hold no pointer: member 2 of `request` is `const float *`; keep a value or an id of it
+// expect: cache keys cannot hold pointers: member 2 of `request` is `const float *`; keep a value or an id of it
 namespace cache_key_pointer {
 struct request {
   int rows;
@@ -111,7 +111,7 @@ void use() { shared_cache<request, int> c; }
 }  // namespace cache_key_pointer
 
 // case: cache_key_pointer_inside
-// expect: keys of a cache hold no pointer: the element of `std::vector<const float *>` is `const float *`
+// expect: cache keys cannot hold pointers: the element of `std::vector<const float *>` is `const float *`
 namespace cache_key_pointer_inside {
 struct operand {
   shape extents;
@@ -131,7 +131,7 @@ void use() { lru_cache<request, int> c(8); }
 }  // namespace cache_key_pointer_inside
 
 // case: cache_key_reference
-// expect: keys of a cache hold no reference: member 1 of `request` is `const lamina::shape &`
+// expect: cache keys cannot hold references: member 1 of `request` is `const lamina::shape &`
 namespace cache_key_reference {
 struct request {
 #ifdef BAD
@@ -145,7 +145,7 @@ void use() { shared_cache<request, int> c; }
 }  // namespace cache_key_reference
 
 // case: cache_key_span
-// expect: keys of a cache own what they hold: member 2 of `request` is `std::span<const int>`, which looks at memory of others
+// expect: cache keys must own their data: member 2 of `request` is `std::span<const int>`, which does not own its memory
 namespace cache_key_span {
 struct request {
   int program;
@@ -160,7 +160,7 @@ void use() { shared_cache<request, int> c; }
 }  // namespace cache_key_span
 
 // case: cache_key_string_view
-// expect: keys of a cache own what they hold: the key is `std::basic_string_view<char>`, which looks at memory of others; hold a std::string or std::vector
+// expect: cache keys must own their data: the key is `std::basic_string_view<char>`, which does not own its memory; hold a std::string or std::vector
 namespace cache_key_string_view {
 #ifdef BAD
 using name = std::string_view;
@@ -171,7 +171,7 @@ void use() { shared_cache<name, int> c; }
 }  // namespace cache_key_string_view
 
 // case: cache_key_view
-// expect: keys of a cache own what they hold: part 1 of `std::pair<lamina::view<const int>, int>` is `lamina::view<const int>`
+// expect: cache keys must own their data: part 1 of `std::pair<lamina::view<const int>, int>` is `lamina::view<const int>`
 namespace cache_key_view {
 #ifdef BAD
 using extents_of_key = view<const int>;

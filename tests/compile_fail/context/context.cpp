@@ -2,7 +2,7 @@
 import lamina;
 
 // case: scheduler_no_bulk
-// expect: my_threads is no scheduler: it needs `bulk(n, f)`, which calls f(i) for each std::size_t i below n and returns when all are done
+// expect: my_threads is not a scheduler: it needs `bulk(n, f)`, which calls f(i) for each std::size_t i below n and returns when all are done
 // within: 13 lines
 namespace scheduler_no_bulk {
 struct my_threads {
@@ -17,7 +17,7 @@ void use(my_threads& mine) { lamina::context where(mine); }
 }  // namespace scheduler_no_bulk
 
 // case: scheduler_no_concurrency
-// expect: my_threads is no scheduler: it needs `int concurrency()`, the number of calls that may run at once
+// expect: my_threads is not a scheduler: it needs `int concurrency()`, the number of calls that may run at once
 // within: 13 lines
 namespace scheduler_no_concurrency {
 struct my_threads {

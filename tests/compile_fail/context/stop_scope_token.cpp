@@ -1,4 +1,4 @@
-// expect: my_flag is no stop token: it needs `bool stop_requested() const noexcept`, as std::stop_token has it
+// expect: my_flag is not a stop token: it needs `bool stop_requested() const noexcept`, as in std::stop_token
 // within: 13 lines
 import lamina;
 

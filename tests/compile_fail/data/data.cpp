@@ -6,7 +6,7 @@ using namespace lamina;
 using numbers = std::vector<float>;
 
 // case: dataset_tensor
-// expect: a tensor is no data set, since it counts elements; dataset::of_tensors(x) has its rows as samples
+// expect: a tensor is not a data set, since it counts elements; dataset::of_tensors(x) has its rows as samples
 namespace dataset_tensor {
 void use(const matrix<float>& x) {
 #ifdef BAD
@@ -18,7 +18,7 @@ void use(const matrix<float>& x) {
 }  // namespace dataset_tensor
 
 // case: dataset_size
-// expect: `pages` is no data set: it has no `size() const` that gives a number
+// expect: `pages` is not a data set: it has no `size() const` that returns a number
 namespace dataset_size {
 struct pages {
 #ifdef BAD
@@ -32,7 +32,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_size
 
 // case: dataset_index
-// expect: `pages` is no data set: it has no `operator[](std::int64_t) const` that gives a sample
+// expect: `pages` is not a data set: it has no `operator[](std::int64_t) const` that returns a sample
 namespace dataset_index {
 struct pages {
   std::int64_t size() const { return 1; }
@@ -88,7 +88,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_fields
 
 // case: dataset_members
-// expect: a sample of `pages` is a `nothing`, whose members cannot be told apart; expected at most 16, or a std::tuple
+// expect: a sample of `pages` is a `nothing`, whose members cannot be counted; expected at most 16, or a std::tuple
 namespace dataset_members {
 struct nothing {
 #ifndef BAD
@@ -103,7 +103,7 @@ void use() { source_of(pages{}); }
 }  // namespace dataset_members
 
 // case: dataset_types
-// expect: `pages` has samples of a number of fields that is known at run time, and no `sample_types() const` that tells their types
+// expect: `pages` has samples whose number of fields is known only at run time, and no `sample_types() const` for their types
 namespace dataset_types {
 struct pages {
   std::int64_t size() const { return 1; }
@@ -142,7 +142,7 @@ void use(const numbers& x) {
 }  // namespace dataset_filter
 
 // case: dataset_predicate
-// expect: dataset::filter: the predicate gives a `answer`; expected a bool
+// expect: dataset::filter: the predicate returns a `answer`; expected a bool
 namespace dataset_predicate {
 struct answer {};
 #ifdef BAD
@@ -156,7 +156,7 @@ void use(const numbers& x) {
 }  // namespace dataset_predicate
 
 // case: dataset_zip_rows
-// expect: dataset::zip: the number of fields of a sample is known at run time alone; map it to a tuple first
+// expect: dataset::zip: the number of fields of a sample is known only at run time; map it to a tuple first
 namespace dataset_zip_rows {
 void use(const numbers& x, const tensor_rows& rows) {
 #ifdef BAD
@@ -179,7 +179,7 @@ void use(const numbers& x, const std::vector<sample>& y) { dataset::zip(x, y); }
 }  // namespace dataset_zip_fields
 
 // case: dataset_lengths_rows
-// expect: dataset::with_lengths: the number of fields of a sample is known at run time alone; map it to a tuple first
+// expect: dataset::with_lengths: the number of fields of a sample is known only at run time; map it to a tuple first
 namespace dataset_lengths_rows {
 void use(const tensor_rows& rows) {
 #ifdef BAD
@@ -224,7 +224,7 @@ void use(const numbers& x, const std::vector<number>& y) { dataset::concat(x, y)
 }  // namespace dataset_concat
 
 // case: stream_range
-// expect: `pages` is no range: it has no `begin()` and `end()` that samples can be read from
+// expect: `pages` is not a range: it has no `begin()` and `end()` that samples can be read from
 namespace stream_range {
 struct pages {
   std::vector<float> all;

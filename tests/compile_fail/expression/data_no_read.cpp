@@ -1,4 +1,4 @@
-// expect: the data type samples is no operand yet: it needs `void read(lamina::view<element_type> out) const`, or data_traits
+// expect: the data type samples is not an operand: it needs `void read(lamina::view<element_type> out) const`, or data_traits
 import lamina;
 using namespace lamina;
 

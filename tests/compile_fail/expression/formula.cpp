@@ -33,7 +33,7 @@ void use() {
 }  // namespace formula_operands
 
 // case: formula_result
-// expect: formula: the last argument takes the result, so it must be a tensor that stays and can be written
+// expect: formula: the last argument takes the result, so it must be a tensor lvalue that is not const
 namespace formula_result {
 matrix<float> x, w, out;
 

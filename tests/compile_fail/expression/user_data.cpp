@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: data_no_element_type
-// expect: the data type samples is no operand yet: it needs `using element_type`, a type that tensors can hold, such as float
+// expect: the data type samples is not an operand: it needs `using element_type`, a type that tensors can hold, such as float
 namespace data_no_element_type {
 struct samples {
   using evaluation_mode = lazy;
@@ -18,7 +18,7 @@ void use() { auto y = samples() + vector<float>(3); }
 }  // namespace data_no_element_type
 
 // case: data_no_extents
-// expect: the data type samples is no operand yet: it needs `using extents_type`, such as lamina::extents<lamina::dyn, lamina::dyn>
+// expect: the data type samples is not an operand: it needs `using extents_type`, such as lamina::extents<lamina::dyn, lamina::dyn>
 namespace data_no_extents {
 struct samples {
   using evaluation_mode = lazy;
@@ -33,7 +33,7 @@ void use() { auto y = tanh(samples()); }
 }  // namespace data_no_extents
 
 // case: data_no_shape
-// expect: the data type samples is no operand yet: it needs `lamina::shape shape() const`
+// expect: the data type samples is not an operand: it needs `lamina::shape shape() const`
 namespace data_no_shape {
 struct samples {
   using evaluation_mode = lazy;

@@ -1,4 +1,4 @@
-// expect: the variable `w` is given the data type `samples`, and names a tensor: take var<...>(evaluate(x))
+// expect: the variable `w` got the data type `samples`; expected a tensor: use var<...>(evaluate(x))
 // within: 13 lines
 import lamina;
 using namespace lamina;

@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: var_expression
-// expect: the variable `w` is given an expression, and names a tensor: take var<...>(evaluate(x))
+// expect: the variable `w` got an expression; expected a tensor: use var<...>(evaluate(x))
 // within: 13 lines
 auto var_expression(const matrix<float>& x) {
 #ifdef BAD
@@ -14,7 +14,7 @@ auto var_expression(const matrix<float>& x) {
 }
 
 // case: var_number
-// expect: the variable `w` is given `float`, and names a tensor
+// expect: the variable `w` got `float`; expected a tensor
 // within: 13 lines
 auto var_number(float x) {
 #ifdef BAD
@@ -37,7 +37,7 @@ matrix<float> expression_as_tensor(const matrix<float>& x) {
 
 // case: evaluate_count
 // within: 14 lines
-// expect: evaluate: 13 expressions are given, and at most 12 are computed together
+// expect: evaluate: 13 expressions; at most 12 are computed together
 namespace evaluate_count {
 vector<float> x;
 #ifdef BAD

@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: gradient_no_rule
-// expect: opaque: this operation has no gradient, and the variable `w` stands behind it; its definition lacks `static void gradient(gradient_call&)`
+// expect: opaque: this operation has no gradient, and the variable `w` feeds it; its definition lacks `static void gradient(gradient_call&)`
 namespace gradient_no_rule {
 struct opaque {
   static constexpr std::string_view name = "opaque";
@@ -25,7 +25,7 @@ auto use(const matrix<float>& x) {
 }  // namespace gradient_no_rule
 
 // case: gradient_two_types
-// expect: two variables are named `w`: float32[3] and float32[4]; give each a name of its own
+// expect: two variables are named `w`: float32[3] and float32[4]; give each its own name
 void gradient_two_types() {
   tensor<float, extents<3>> a;
   tensor<float, extents<4>> b;

@@ -1,5 +1,5 @@
 // mistake: the gradient of integers
-// expect: the variable `n` is int64[3], and gradients are those of float elements
+// expect: the variable `n` is int64[3]; gradients need float elements
 #include <cstdint>
 import lamina;
 using namespace lamina;

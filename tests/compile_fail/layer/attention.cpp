@@ -26,7 +26,7 @@ model<net, port_input<"x", float, "N", 3, 4>, port_input<"seen", bool, 3, 3>> m;
 }  // namespace shape_attention_mask
 
 // case: shape_grouped_query_depth
-// expect: sublayer `block`: grouped_query_attention: a depth of 3 is odd, and positions rotate pairs
+// expect: sublayer `block`: grouped_query_attention: a head size of 3 is odd; rotary positions need pairs
 namespace shape_grouped_query_depth {
 #ifdef BAD
 constexpr auto net =
@@ -40,7 +40,7 @@ static_assert(no_error<shape_check<net, input<"N", "T", 8>>>);
 }  // namespace shape_grouped_query_depth
 
 // case: shape_grouped_query_heads
-// expect: sublayer `block`: grouped_query_attention: 4 heads of queries do not share 3 heads of keys
+// expect: sublayer `block`: grouped_query_attention: 4 query heads are not a multiple of 3 key heads
 namespace shape_grouped_query_heads {
 #ifdef BAD
 constexpr auto net =

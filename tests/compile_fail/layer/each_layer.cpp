@@ -119,7 +119,7 @@ static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, p
 static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4}, port_input<"input", std::int64_t, "N">>);
 #endif
 #ifdef BAD
-// expect below: embedding_bag: `weighted` bags are sums; `mode` is another one
+// expect below: embedding_bag: `weighted` needs `mode` sum
 static_assert(Fits<nn::embedding_bag{.num_embeddings = 9, .embedding_dim = 4, .weighted = true},
                    port_input<"input", std::int64_t, "N">, port_input<"weights", float, "N">>);
 #else
@@ -204,7 +204,7 @@ static_assert(Fits<nn::global_avg_pool2d{}, sequences>);
 static_assert(Fits<nn::global_avg_pool2d{}, images>);
 #endif
 #ifdef BAD
-// expect below: split has 1 to 8 parts and is given 9
+// expect below: split takes 1 to 8 parts; got 9
 static_assert(Fits<nn::split{.parts = 9, .axis = 1}, rows>);
 #else
 static_assert(Fits<nn::split{.parts = 4, .axis = 1}, rows>);
@@ -246,13 +246,13 @@ static_assert(Fits<nn::rnn_cell{.input_size = 3}, input<"N", 3>, input<"N", 4>>)
 static_assert(Fits<nn::rnn_cell{.input_size = 3, .hidden_size = 4}, input<"N", 3>, input<"N", 4>>);
 #endif
 #ifdef BAD
-// expect below: what is carried from iteration to iteration is float32[] and an iteration makes float32[3x8] of it
+// expect below: the carry is float32[]; an iteration gives float32[3x8] for it
 static_assert(Fits<summing<>{}, sequences>);
 #else
 static_assert(Fits<summing<3, 8>{}, sequences>);
 #endif
 #ifdef BAD
-// expect below: a sequence is a number; its first axis is the one to walk along
+// expect below: a sequence is a scalar; expected a first axis to iterate over
 static_assert(Fits<summing<>{}, input<>>);
 #else
 static_assert(Fits<summing<>{}, input<"T">>);
@@ -270,13 +270,13 @@ static_assert(Fits<nn::relu{}, port_input<"data", float, "N", 4>>);
 static_assert(Fits<nn::relu{}, port_input<"input", float, "N", 4>>);
 #endif
 #ifdef BAD
-// expect below: gru expects first states [1, N, 5] but is given [Nx5] beside [TxNx4]
+// expect below: gru expects initial states [1, N, 5] but is given [Nx5] for input [TxNx4]
 static_assert(Walks<port_input<"h", float, "N", 5>, port_input<"n", std::int64_t, "N">>);
 #else
 static_assert(Walks<port_input<"h", float, 1, "N", 5>, port_input<"n", std::int64_t, "N">>);
 #endif
 #ifdef BAD
-// expect below: gru expects lengths int64 [N] but is given float32[N] beside [TxNx4]
+// expect below: gru expects lengths int64 [N] but is given float32[N] for input [TxNx4]
 static_assert(Walks<port_input<"h", float, 1, "N", 5>, port_input<"n", float, "N">>);
 #else
 static_assert(Walks<port_input<"h", float, 1, "N", 5>, port_input<"n", std::int64_t, "N">>);

@@ -35,7 +35,7 @@ model<net, input<"N", 4>> m;
 }  // namespace layer_not_const
 
 // case: layer_not_constexpr
-// expect: sublayer `double` (twice): its member `forward` is not constexpr, or calls what is not, so the compiler cannot work out the shapes
+// expect: sublayer `double` (twice): its member `forward` is not constexpr or calls non-constexpr code, so the compiler cannot compute shapes
 namespace layer_not_constexpr {
 struct twice {
 #ifdef BAD
@@ -51,7 +51,7 @@ model<net, input<"N", 4>> m;
 }  // namespace layer_not_constexpr
 
 // case: layer_not_constexpr_alone
-// expect: the member `forward` of a layer is not constexpr, or calls what is not, so the compiler cannot work out the shapes
+// expect: the member `forward` of a layer is not constexpr or calls non-constexpr code, so the compiler cannot compute shapes
 namespace layer_not_constexpr_alone {
 struct twice {
 #ifdef BAD
@@ -77,7 +77,7 @@ constexpr auto net = sequential(sublayer<"a_short_name">(nn::relu{}));
 }  // namespace sublayer_long_name
 
 // case: sublayer_no_layer
-// expect: sublayer `number` is given `int`, which is no layer: a layer is a class with a member `forward`
+// expect: sublayer `number` is given `int`, not a layer: a layer is a class with a member `forward`
 namespace sublayer_no_layer {
 #ifdef BAD
 constexpr auto part = sublayer<"number">(3);

@@ -25,7 +25,7 @@ static_assert(no_error<shape_check<net, input<"T", "N", 3>>>);
 }  // namespace shape_lstm_projection
 
 // case: shape_lstm_both_ways
-// expect: lstm is both `reverse` and `bidirectional`, which walks both ways already
+// expect: lstm has both `reverse` and `bidirectional`; expected one
 namespace shape_lstm_both_ways {
 #ifdef BAD
 constexpr auto net = sequential(nn::lstm{.input_size = 3, .hidden_size = 4, .bidirectional = true, .reverse = true});
@@ -47,7 +47,7 @@ static_assert(no_error<shape_check<net, input<"N", 3>>>);
 }  // namespace shape_lstm_rank
 
 // case: shape_recurrent_axis
-// expect: port `input` of shape [TxNx3] has no axis 3 to walk along
+// expect: port `input` of shape [TxNx3] has no axis 3 to iterate over
 namespace shape_recurrent_axis {
 #ifdef BAD
 constexpr auto walked = nn::recurrent<nn::rnn_cell>{.step = {3, 4}, .sequences = {{{"input", 3}}}};
@@ -73,7 +73,7 @@ static_assert(no_error<shape_check<net, port_input<"x", float, "T", "N", 3>, por
 }  // namespace shape_recurrent_features
 
 // case: shape_recurrent_no_output
-// expect: input `previous_state` of the step has no output `state` that it could be
+// expect: input `previous_state` of the step needs an output `state`
 namespace shape_recurrent_no_output {
 template <fixed_string Output> struct step {
   static constexpr view<const label> inputs() { return port_names<"input", "previous_state">; }
@@ -92,7 +92,7 @@ static_assert(no_error<shape_check<net, port_input<"x", float, "T", "N", 3>, por
 }  // namespace shape_recurrent_no_output
 
 // case: shape_recurrent_no_port
-// expect: there is no port `inptu` to walk along; the inputs of the step are `input`, `previous_output`
+// expect: there is no port `inptu` to iterate over; the inputs of the step are `input`, `previous_output`
 namespace shape_recurrent_no_port {
 #ifdef BAD
 constexpr auto walked = nn::recurrent<nn::rnn_cell>{.step = {3, 4}, .sequences = {{{"inptu"}}}};
@@ -118,7 +118,7 @@ static_assert(no_error<shape_check<net, port_input<"x", float, "T", "N", 3>, por
 }  // namespace shape_recurrent_no_sequence
 
 // case: shape_recurrent_previous
-// expect: `previous_output` is what an iteration leaves to the next, not a sequence
+// expect: `previous_output` is carried between iterations, not a sequence
 namespace shape_recurrent_previous {
 #ifdef BAD
 constexpr auto walked = nn::recurrent<nn::rnn_cell>{.step = {3, 4}, .sequences = {{{"previous_output"}}}};

@@ -15,7 +15,7 @@ static_assert(no_error<shape_check<net, input<"N", 8, 2, 2>>>);
 }  // namespace shape_batch_norm
 
 // case: shape_conv1d_causal
-// expect: conv1d: a causal layer chooses its padding, which must be 0
+// expect: conv1d: `padding` must be 0 if `causal` is set
 namespace shape_conv1d_causal {
 #ifdef BAD
 constexpr auto net = sequential(nn::conv1d{.in_channels = 3, .out_channels = 4, .padding = 1, .causal = true});

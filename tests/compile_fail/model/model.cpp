@@ -39,7 +39,7 @@ static_assert(no_error<shape_check<net, port_input<"a", float, 2, 3>, input<3, 4
 }  // namespace input_unknown
 
 // case: model_call_count
-// expect: the model has 1 input and is given 2
+// expect: the model has 1 input; got 2
 namespace model_call_count {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -53,7 +53,7 @@ void use(model<net, input<"N", 4>>& m, const matrix<float, dyn, 4>& x) {
 }  // namespace model_call_count
 
 // case: model_call_element
-// expect: input 0 of the model is float32[Nx4] and is given float64[?x4]
+// expect: input 0 of the model is float32[Nx4]; got float64[?x4]
 namespace model_call_element {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -67,7 +67,7 @@ void use(model<net, input<"N", 4>>& m) {
 }  // namespace model_call_element
 
 // case: model_call_names
-// expect: dimension `T` of the inputs of the model is given both 128 and 64
+// expect: dimension `T` of the inputs of the model is both 128 and 64
 namespace model_call_names {
 inline constexpr auto net = topology(sublayer<"sum">(nn::add{}), connect<"a", "sum.lhs">, connect<"b", "sum.rhs">,
                                      connect<"sum.output", "output">);
@@ -110,7 +110,7 @@ auto use(model<net, input<"N", 4>>& m, const matrix<float, 3, 4>& x) {
 }  // namespace model_call_expression
 
 // case: model_call_shape
-// expect: input 0 of the model is [Nx4] and is given [?x5]
+// expect: input 0 of the model is [Nx4]; got [?x5]
 namespace model_call_shape {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 

@@ -1,5 +1,5 @@
 // mistake: policies before the inputs
-// expect: argument 2 of model<...> is an input behind the policies; policies come last
+// expect: argument 2 of model<...> is an input after the policies; policies come last
 import lamina;
 using namespace lamina;
 

@@ -50,13 +50,13 @@ void use(net_type& m, const image_dataset& data, load_buffer& b, gradient_collec
   load_weights(layer, b);
 #endif
 #ifdef BAD
-  // expect below: save_weights is for layers, and this is a model: take save(model, path), load(model, path) and model.parameters()
+  // expect below: save_weights takes a layer; got a model: use save(model, path), load(model, path) and model.parameters()
   save_weights(m, b);
 #else
   save(m, "net.safetensors");
 #endif
 #ifdef BAD
-  // expect below: init is for layers, and this is a model
+  // expect below: init takes a layer; got a model
   init(m);
 #else
   m.parameters();

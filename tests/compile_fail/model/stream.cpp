@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: stream_input_element
-// expect: step: input 0 is float32 and is given float64
+// expect: step: input 0 is float32; got float64
 namespace stream_input_element {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
 using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));
@@ -16,7 +16,7 @@ bool use(voice& v, std::span<const float> in, std::span<float> out) { return v.s
 }  // namespace stream_input_element
 
 // case: stream_output_element
-// expect: step: output 0 is float32 and is given float64
+// expect: step: output 0 is float32; got float64
 namespace stream_output_element {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
 using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));
@@ -28,7 +28,7 @@ bool use(voice& v, std::span<const float> in, std::span<float> out) { return v.s
 }  // namespace stream_output_element
 
 // case: stream_spans
-// expect: step takes 2 spans, those of the inputs and then those of the outputs, and is given 1
+// expect: step takes 2 spans, the inputs, then the outputs; got 1
 namespace stream_spans {
 constexpr auto net = sequential(nn::gru{.input_size = 3, .hidden_size = 4});
 using voice = decltype(stream(reference_factory<net, input<"T", 1, 3>>::from_file("gru.safetensors").create()));

@@ -14,7 +14,7 @@ void attention_depth() {
 }
 
 // case: attention_heads
-// expect: attention: the heads of keys and values do not divide those of the queries: [4x3x8] [3x5x8] [3x5x8]
+// expect: attention: query heads are not a multiple of key and value heads: [4x3x8] [3x5x8] [3x5x8]
 void attention_heads() {
 #ifdef BAD
   auto y = attention(tensor<float, extents<4, 3, 8>>(), tensor<float, extents<3, 5, 8>>(),
@@ -36,7 +36,7 @@ void attention_keys_and_values() {
 }
 
 // case: attention_rank
-// expect: attention: queries, keys and values of one rank [..., T, D] are expected: [2x3x4] [5x4] [5x6]
+// expect: attention: queries, keys and values must have the same rank [..., T, D]: [2x3x4] [5x4] [5x6]
 void attention_rank() {
 #ifdef BAD
   auto y = attention(tensor<float, extents<2, 3, 4>>(), matrix<float, 5, 4>(), matrix<float, 5, 6>());
@@ -47,7 +47,7 @@ void attention_rank() {
 }
 
 // case: cached_attention_memory
-// expect: cached_attention: the memory must have the shape of keys and values but for the number of positions:
+// expect: cached_attention: the cache must have the shape of keys and values except for the number of positions:
 namespace cached_attention_memory {
 using block = tensor<float, extents<2, 3, 8>>;
 using count = vector<std::int64_t, 1>;
@@ -74,7 +74,7 @@ void rope_positions() {
 }
 
 // case: rotary_tables
-// expect: rotary_embedding: cosines and sines that broadcast to the operand, with its depth, are expected: [3x4] [2x4] [2x4]
+// expect: rotary_embedding: cosines and sines must broadcast to the operand and have its depth: [3x4] [2x4] [2x4]
 void rotary_tables() {
 #ifdef BAD
   auto y = rotary_embedding(matrix<float, 3, 4>(), matrix<float, 2, 4>(), matrix<float, 2, 4>());

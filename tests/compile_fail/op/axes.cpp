@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: flatten_argument
-// expect: of a typed operand the rank of the result is to stand in the call: write `flatten<2>(x)`
+// expect: for typed operands the call must give the rank: write `flatten<2>(x)`
 // within: 13 lines
 namespace flatten_argument {
 using image = tensor<float, extents<2, 3, 4, 5>>;
@@ -38,7 +38,7 @@ void permute_repeated_axis() {
 }
 
 // case: reshape_argument
-// expect: of a typed operand the rank of the result is to stand in the call: write `reshape(x, {6, 2})`
+// expect: for typed operands the call must give the rank: write `reshape(x, {6, 2})`
 auto reshape_argument(const matrix<float, 3, 4>& x, const shape& s) {
 #ifdef BAD
   return reshape(x, s);
@@ -98,7 +98,7 @@ void split_parts() {
 }
 
 // case: split_positions
-// expect: split: 2 positions from 3 on are not among 4: [4]
+// expect: split: 2 positions from 3 do not fit in 4: [4]
 namespace split_positions {
 #ifdef BAD
 constexpr op::section::attributes last{.start = 3, .count = 2, .whole = 4};
@@ -109,7 +109,7 @@ void use(const tensor<float, extents<4>>& x) { auto y = apply_fixed<op::section,
 }  // namespace split_positions
 
 // case: split_sizes
-// expect: split: the parts of axis 1 are 5 positions together: [3x4]
+// expect: split: the parts of axis 1 add up to 5 positions: [3x4]
 void split_sizes() {
 #ifdef BAD
   auto y = split<axes(2, 3), 1>(matrix<float, 3, 4>());

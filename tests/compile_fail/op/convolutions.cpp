@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: conv1d_number_of_sequences
-// expect: conv1d: the number of sequences must have a number or a name
+// expect: conv1d: the number of sequences must be a number or a name
 #ifdef BAD
 auto conv1d_number_of_sequences(const tensor<float, extents<dyn, 3, dyn>>& x) {
   return conv1d(x, tensor<float, extents<4, 3, 3>>());

@@ -27,7 +27,7 @@ void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }
 }  // namespace op_case_no_applies
 
 // case: op_static_shape
-// expect: scale: attributes that are known at run time are those of values of a program; on typed operands they stand in the type, as in apply_fixed<op, attributes>(x), or the operation says in `static constexpr shape static_shape(view<const tensor_type>)` what extents are then known
+// expect: scale: run-time attributes need values of a program; with typed operands they belong in the type, as in apply_fixed<op, attributes>(x), or the operation defines `static constexpr shape static_shape(view<const tensor_type>)` for the known extents
 namespace op_static_shape {
 struct scale_attributes {
   double by = 1;
@@ -72,7 +72,7 @@ void use(const vector<float>& x) { auto y = apply<arc_op>({}, x); }
 }  // namespace op_map
 
 // case: op_no_attributes
-// expect: the operation again_op lacks `using attributes`, which is lamina::no_attributes where it has none
+// expect: the operation again_op lacks `using attributes` (lamina::no_attributes if it has none)
 namespace op_no_attributes {
 struct again_op {
   static constexpr std::string_view name = "same_again";
@@ -180,7 +180,7 @@ void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }
 }  // namespace op_no_operands
 
 // case: op_no_result
-// expect: again: its `infer` gives 0 results and no reason, and 1 result is expected: [?]
+// expect: again: its `infer` gives 0 results and no reason; 1 result is expected: [?]
 namespace op_no_result {
 struct again_op {
   static constexpr std::string_view name = "again";
@@ -198,7 +198,7 @@ void use(const vector<float>& x) { auto y = apply<again_op>({}, x); }
 }  // namespace op_no_result
 
 // case: op_operands
-// expect: tanh: takes 1 operand, and is given 2
+// expect: tanh: takes 1 operand; got 2
 auto op_operands(const matrix<float>& x) {
 #ifdef BAD
   return apply<op::tanh>({}, x, x);
@@ -226,7 +226,7 @@ void use(const tensor<float, extents<4>>& x) { auto y = apply<deep_op>({}, x); }
 }  // namespace op_result_type
 
 // case: op_results
-// expect: twice: its `infer` gives 2 results and no reason, and 1 result is expected: [?]
+// expect: twice: its `infer` gives 2 results and no reason; 1 result is expected: [?]
 namespace op_results {
 struct twice_op {
   static constexpr std::string_view name = "twice";
@@ -263,7 +263,7 @@ void use(const tensor<float, extents<4>>& x) { auto y = apply<seen_op>({}, x); }
 }  // namespace op_view_elements
 
 // case: op_view_operand
-// expect: seen: it is a view of operand 1, and has 1: [4]
+// expect: seen: it is a view of operand 1; the number of operands is 1: [4]
 namespace op_view_operand {
 struct seen_op {
   static constexpr std::string_view name = "seen";

@@ -15,7 +15,7 @@ void use(matrix<float, 2, 3>& m, vector<float, 3>& v) {
   m -= matrix<float, 2, 3>();
 #endif
 #ifdef BAD
-  // expect below: multiply: the result is [2x3], which is not in place of [3]
+  // expect below: multiply: the result is [2x3], which cannot replace [3]
   v *= m;
 #else
   v *= v;

@@ -24,7 +24,7 @@ void cross_entropy_shapes() {
 }
 
 // case: l1_loss_shapes
-// expect: l1_loss: results and targets must have one shape; a loss does not broadcast: [3x2] [1x2]
+// expect: l1_loss: results and targets must have the same shape; a loss does not broadcast: [3x2] [1x2]
 void l1_loss_shapes() {
 #ifdef BAD
   auto y = l1_loss(matrix<float, 3, 2>() * 2, matrix<float, 1, 2>());
@@ -34,7 +34,7 @@ void l1_loss_shapes() {
 }
 
 // case: mse_shapes
-// expect: mse: results and targets must have one shape; a loss does not broadcast; `squeeze` takes the last axis of the results away: [3x1] [3]
+// expect: mse: results and targets must have the same shape; a loss does not broadcast; `squeeze` removes the last axis of the results: [3x1] [3]
 void mse_shapes() {
 #ifdef BAD
   auto y = mse(matrix<float, 3, 1>(), vector<float, 3>());
@@ -44,7 +44,7 @@ void mse_shapes() {
 }
 
 // case: mse_shape_of_targets
-// expect: mse: results and targets must have one shape; a loss does not broadcast; `squeeze` takes the last axis of the targets away: [3] [3x1]
+// expect: mse: results and targets must have the same shape; a loss does not broadcast; `squeeze` removes the last axis of the targets: [3] [3x1]
 void mse_shape_of_targets() {
 #ifdef BAD
   auto y = mse(vector<float, 3>(), matrix<float, 3, 1>());
@@ -64,7 +64,7 @@ void nll_labels() {
 }
 
 // case: nll_loss_shapes
-// expect: nll_loss: weights and probabilities must have one shape: [3x4] [3x5]
+// expect: nll_loss: weights and probabilities must have the same shape: [3x4] [3x5]
 void nll_loss_shapes() {
 #ifdef BAD
   auto y = nll_loss(matrix<float, 3, 4>(), matrix<float, 3, 5>());
@@ -74,7 +74,7 @@ void nll_loss_shapes() {
 }
 
 // case: squared_l2_distance_shapes
-// expect: squared_l2_distance: results and targets must have one shape; a loss does not broadcast: [4x3] [3]
+// expect: squared_l2_distance: results and targets must have the same shape; a loss does not broadcast: [4x3] [3]
 void squared_l2_distance_shapes() {
 #ifdef BAD
   auto y = squared_l2_distance(matrix<float, 4, 3>(), vector<float, 3>());

@@ -1,4 +1,4 @@
-// Members of an operation that are there, and are not what they are to be.
+// Members of an operation that have the wrong kind or type.
 #include <string_view>
 import lamina;
 using namespace lamina;
@@ -43,31 +43,31 @@ struct kinds_op : whole_op {
 
 void use(const vector<float>& x) {
 #ifdef BAD
-  // expect below: the operation emitted_op lacks `static void emit(emission&)`: its `emit` is declared otherwise
+  // expect below: the operation emitted_op lacks `static void emit(emission&)`: its `emit` has another signature
   auto e = apply<emitted_op>({}, x);
 #else
   auto e = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-  // expect below: the operation differentiated_op lacks `static void gradient(gradient_call&)`: its `gradient` is declared otherwise
+  // expect below: the operation differentiated_op lacks `static void gradient(gradient_call&)`: its `gradient` has another signature
   auto d = apply<differentiated_op>({}, x);
 #else
   auto d = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-  // expect below: the operation mapped_op lacks `static void map_axis(const attributes&, axis_map&)`: its `map_axis` is declared otherwise
+  // expect below: the operation mapped_op lacks `static void map_axis(const attributes&, axis_map&)`: its `map_axis` has another signature
   auto m = apply<mapped_op>({}, x);
 #else
   auto m = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-  // expect below: the operation bound_op lacks `static value bind(const attributes&, view<const value> operands)`: what it is once the elements of its `shape_operands` are known
+  // expect below: the operation bound_op lacks `static value bind(const attributes&, view<const value> operands)`: its value once the elements of its `shape_operands` are known
   auto b = apply<bound_op>({}, x);
 #else
   auto b = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-  // expect below: the operation run_op lacks `static void run(host_call&)`: its `run` is declared otherwise
+  // expect below: the operation run_op lacks `static void run(host_call&)`: its `run` has another signature
   auto r = apply<run_op>({}, x);
 #else
   auto r = apply<whole_op>({}, x);
@@ -79,7 +79,7 @@ void use(const vector<float>& x) {
   auto t = apply<whole_op>({}, x);
 #endif
 #ifdef BAD
-  // expect below: the operation kinds_op has `takes_kinds`, and plans hold tensors alone; it needs `static void run(host_call&)` too
+  // expect below: the operation kinds_op has `takes_kinds`, but plans hold only tensors; it needs `static void run(host_call&)` too
   auto k = apply<kinds_op>({}, x);
 #else
   auto k = apply<whole_op>({}, x);

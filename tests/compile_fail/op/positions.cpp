@@ -54,7 +54,7 @@ void repeat_axis() {
 }
 
 // case: tile_argument
-// expect: of a typed operand the rank of the result is to stand in the call: write `tile(x, {2, 1})`
+// expect: for typed operands the call must give the rank: write `tile(x, {2, 1})`
 void tile_argument() {
 #ifdef BAD
   auto y = tile(matrix<float, 3, 4>(), shape{2, 1});
@@ -64,7 +64,7 @@ void tile_argument() {
 }
 
 // case: tile_to_multiple
-// expect: tile_to: extent 4 of [4x4] is no multiple of 3: [3x4]
+// expect: tile_to: extent 4 of [4x4] is not a multiple of 3: [3x4]
 void tile_to_multiple() {
 #ifdef BAD
   auto y = tile_to<extents<4, 4>>(matrix<float, 3, 4>());
@@ -94,7 +94,7 @@ void gather_positions() {
 }
 
 // case: take_along_axis_shape
-// expect: take_along_axis: the positions must have the shape of the operand but along axis 0: float32[3x4] int64[2x3]
+// expect: take_along_axis: the positions must have the shape of the operand except along axis 0: float32[3x4] int64[2x3]
 void take_along_axis_shape() {
 #ifdef BAD
   auto y = take_along_axis<0>(matrix<float, 3, 4>(), matrix<std::int64_t, 2, 3>());
@@ -104,7 +104,7 @@ void take_along_axis_shape() {
 }
 
 // case: scatter_add_shape
-// expect: scatter_add: positions and elements to add must have one shape: float32[3x4] int64[2x4] float32[5x4]
+// expect: scatter_add: positions and elements to add must have the same shape: float32[3x4] int64[2x4] float32[5x4]
 void scatter_add_shape() {
 #ifdef BAD
   auto y = scatter_add<0>(matrix<float, 3, 4>(), matrix<std::int64_t, 2, 4>(), matrix<float, 5, 4>());

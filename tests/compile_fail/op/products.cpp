@@ -39,7 +39,7 @@ void matmul_of_other_types_in_half() {
 }
 
 // case: dot_axes
-// expect: dot: the last axes of the first are not the first ones of the second: [2x3x4] [4x3x2]
+// expect: dot: the last axes of the first do not match the first axes of the second: [2x3x4] [4x3x2]
 void dot_axes() {
 #ifdef BAD
   auto y = dot<2>(tensor<float, extents<2, 3, 4>>(), tensor<float, extents<4, 3, 2>>());
@@ -79,7 +79,7 @@ void gru_gates_columns() {
 }
 
 // case: lstm_gates_typed
-// expect: lstm_gates: gives two results, which a typed expression does not hold; use values of a program, or the layer nn::lstm_cell
+// expect: lstm_gates: gives two results, which a typed expression cannot hold; use values of a program, or the layer nn::lstm_cell
 #ifdef BAD
 auto lstm_gates_typed(const matrix<float, 2, 12>& gates, const matrix<float, 2, 3>& cell) {
   return lstm_gates(gates, cell);

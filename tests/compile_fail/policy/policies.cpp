@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: policy_activation
-// expect: activation is given `int`, which is no layer: a layer is a class with a member `forward`
+// expect: activation is given `int`, not a layer: a layer is a class with a member `forward`
 namespace policy_activation {
 #ifdef BAD
 using said = policies<activation(3)>;
@@ -14,7 +14,7 @@ said s;
 }  // namespace policy_activation
 
 // case: policy_axis_count
-// expect: dot: the policy axis_count is 1, 2 or 3
+// expect: dot: the policy axis_count must be 1, 2 or 3
 namespace policy_axis_count {
 #ifdef BAD
 using said = policies<axis_count(4)>;
@@ -45,7 +45,7 @@ using set = policies<element<double>, use_bias(false)>;
 }  // namespace policy_element_conflict
 
 // case: policy_initialize_name
-// expect: policy `initialize` speaks of parameter `wieght`, which no layer has; there are `weight`, `bias`; did you mean `weight`?
+// expect: policy `initialize` names parameter `wieght`, which no layer has; there are `weight`, `bias`; did you mean `weight`?
 namespace policy_initialize_name {
 constexpr auto net = sequential(nn::relu{}, sublayer<"fc">(nn::linear{4, 3}));
 #ifdef BAD
@@ -57,7 +57,7 @@ trained* t;
 }  // namespace policy_initialize_name
 
 // case: policy_initialize_sublayer
-// expect: policy `initialize` speaks of parameter `gain`, which no layer of `body.fc` has; there are `weight`, `bias`
+// expect: policy `initialize` names parameter `gain`, which no layer of `body.fc` has; there are `weight`, `bias`
 namespace policy_initialize_sublayer {
 constexpr auto net = sequential(sublayer<"norm">(nn::layer_norm{.normalized_shape = {4}}),
                                 sublayer<"body">(sequential(nn::relu{}, sublayer<"fc">(nn::linear{4, 3}))));
@@ -71,7 +71,7 @@ train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, said> lay
 }  // namespace policy_initialize_sublayer
 
 // case: policy_nested_unknown_sublayer
-// expect: the policies speak of sublayer `outer.inner.x`, which does not exist; the sublayers are: `outer.inner.a`
+// expect: the policies name sublayer `outer.inner.x`, which does not exist; the sublayers are: `outer.inner.a`
 namespace policy_nested_unknown_sublayer {
 constexpr auto net =
     sequential(sublayer<"outer">(sequential(sublayer<"inner">(sequential(sublayer<"a">(nn::linear{4, 3}))))));
@@ -103,7 +103,7 @@ using set = policies<sub<"body">(trainable(true), sub<"dot">(trainable(false)))>
 }  // namespace policy_sub_conflict
 
 // case: policy_sub_inside_code
-// expect: the policies speak of sublayer `block.bdoy`, which does not exist; the sublayers are: `block.body`
+// expect: the policies name sublayer `block.bdoy`, which does not exist; the sublayers are: `block.body`
 namespace policy_sub_inside_code {
 constexpr auto net = sequential(sublayer<"block">(nn::residual{nn::linear{4, 4}}));
 #ifdef BAD
@@ -125,7 +125,7 @@ using set = policies<sub<"body">(sub<"dot">(trainable(false)))>;
 }  // namespace policy_sub_name
 
 // case: policy_sub_of_plain_layer
-// expect: the policies speak of sublayer `fc.x`, which does not exist; `fc` has no sublayers
+// expect: the policies name sublayer `fc.x`, which does not exist; `fc` has no sublayers
 namespace policy_sub_of_plain_layer {
 constexpr auto net = sequential(nn::relu{}, sublayer<"fc">(nn::linear{4, 3}));
 #ifdef BAD

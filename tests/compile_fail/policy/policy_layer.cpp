@@ -1,5 +1,5 @@
 // mistake: a layer where a policy is wanted
-// expect: argument 2 of policies<...> is the layer `lamina::nn::relu`, which is no policy; activation(...) makes one of it
+// expect: argument 2 of policies<...> is the layer `lamina::nn::relu`, not a policy; wrap it in activation(...)
 import lamina;
 using namespace lamina;
 #ifdef BAD

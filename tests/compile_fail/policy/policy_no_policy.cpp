@@ -1,5 +1,5 @@
 // mistake: something that is no policy
-// expect: argument 2 of policies<...> is a value of type `int`, which is no policy
+// expect: argument 2 of policies<...> is a value of type `int`, not a policy
 import lamina;
 using namespace lamina;
 #ifdef BAD

@@ -1,5 +1,5 @@
 // mistake: a sub without its policies
-// expect: argument 1 of policies<...> is a `sub` without its policies, which stand in parentheses behind it
+// expect: argument 1 of policies<...> is a `sub` without policies; write them in parentheses after it
 import lamina;
 using namespace lamina;
 #ifdef BAD

@@ -1,5 +1,5 @@
 // mistake: policies for a sublayer that is not there
-// expect: the policies speak of sublayer `body.1`, which does not exist; the sublayers are: `body.0`, `body.last`
+// expect: the policies name sublayer `body.1`, which does not exist; the sublayers are: `body.0`, `body.last`
 import lamina;
 
 using namespace lamina;

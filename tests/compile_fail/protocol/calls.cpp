@@ -14,7 +14,7 @@ auto dx = layer.backward(dict("output"_key = matrix<float>(1, 1)));
 }  // namespace backward_port_unknown
 
 // case: backward_rank
-// expect: add: port `output` is float32[?x?] and is given float32[?]
+// expect: add: port `output` is float32[?x?]; got float32[?]
 namespace backward_rank {
 train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>> layer("add");
 #ifdef BAD
@@ -25,7 +25,7 @@ auto dx = layer.backward(dict("output"_key = matrix<float>(1, 1)));
 }  // namespace backward_rank
 
 // case: forward_element
-// expect: add: port `rhs` is float32[?x?] and is given float64[?x?]
+// expect: add: port `rhs` is float32[?x?]; got float64[?x?]
 namespace forward_element {
 train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float>>>> layer("add");
 #ifdef BAD
@@ -36,7 +36,7 @@ auto y = layer.forward(dict("lhs"_key = matrix<float>(1, 1), "rhs"_key = matrix<
 }  // namespace forward_element
 
 // case: forward_names
-// expect: add: dimension `T` of the ports is given both 128 and 64
+// expect: add: dimension `T` of the ports is both 128 and 64
 namespace forward_names {
 train_layer<nn::add, inputs<port<"lhs", matrix<float, "T", 4>>, port<"rhs", matrix<float, "T", 4>>>> layer("add");
 #ifdef BAD
@@ -47,7 +47,7 @@ auto y = layer.forward(dict("lhs"_key = matrix<float, 128, 4>(), "rhs"_key = mat
 }  // namespace forward_names
 
 // case: forward_no_operand
-// expect: add: port `rhs` is given `int`, which is no operand
+// expect: add: port `rhs` is given `int`, not an operand
 namespace forward_no_operand {
 infer_layer<nn::add> layer;
 #ifdef BAD

@@ -23,7 +23,7 @@ train_layer<nn::add, inputs<port<"lhs", matrix<float>>, port<"rhs", matrix<float
 }  // namespace train_layer_inputs
 
 // case: train_layer_loss_shapes
-// expect: nll_loss: weights and probabilities must have one shape: [2x4] [2x3]
+// expect: nll_loss: weights and probabilities must have the same shape: [2x4] [2x3]
 namespace train_layer_loss_shapes {
 #ifdef BAD
 train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weights", matrix<float, 2, 4>>>> layer(
@@ -35,7 +35,7 @@ train_layer<nn::nll_loss, inputs<port<"input", matrix<float, 2, 3>>, port<"weigh
 }  // namespace train_layer_loss_shapes
 
 // case: train_layer_no_default
-// expect: `scaled` cannot be made without arguments; give a constant of it, as in constant_layer<name>
+// expect: `scaled` cannot be default-constructed; pass a constant, as in constant_layer<name>
 namespace train_layer_no_default {
 struct scaled {
   double factor;
@@ -51,7 +51,7 @@ train_layer<constant_layer<half>, inputs<port<"input", matrix<float>>>> layer("h
 }  // namespace train_layer_no_default
 
 // case: train_layer_no_layer
-// expect: `lamina::ir::value` is given as a layer, which has no member `forward`
+// expect: the layer type is `lamina::ir::value`, which has no member `forward`
 namespace train_layer_no_layer {
 using one_port = inputs<port<"input", matrix<float, 3, 4>>>;
 #ifdef BAD

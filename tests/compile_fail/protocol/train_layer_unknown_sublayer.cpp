@@ -1,5 +1,5 @@
 // mistake: policies for a sublayer that a layer by hand does not have
-// expect: the policies speak of sublayer `x`, which does not exist; the sublayers are: `0`, `1`
+// expect: the policies name sublayer `x`, which does not exist; the sublayers are: `0`, `1`
 import lamina;
 using namespace lamina;
 constexpr auto net = sequential(nn::relu{}, nn::linear{4, 3});

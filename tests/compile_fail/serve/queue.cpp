@@ -3,7 +3,7 @@ import lamina;
 using namespace lamina;
 
 // case: queue_no_samples
-// expect: a batching queue puts samples together along the leading dimension, dyn or a name, and input 0 of the model is [3x4]
+// expect: a batching queue needs a leading dimension that is dyn or named, but input 0 of the model is [3x4]
 namespace queue_no_samples {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -17,7 +17,7 @@ void use(const reference_factory<net, input<"N", 4>>& factory) {
 }  // namespace queue_no_samples
 
 // case: queue_sample_count
-// expect: submit: a sample of this model has 1 tensor and is given as 2
+// expect: submit: a sample of this model has 1 tensor; got 2
 namespace queue_sample_count {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using queue = batching_queue<reference_factory<net, input<"N", 4>>::traits>;
@@ -32,7 +32,7 @@ void use(queue& q) {
 }  // namespace queue_sample_count
 
 // case: queue_sample_element
-// expect: submit: a sample for input 0 is float32[4] and is given as float64[4]
+// expect: submit: a sample for input 0 is float32[4]; got float64[4]
 namespace queue_sample_element {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using queue = batching_queue<reference_factory<net, input<"N", 4>>::traits>;
@@ -47,7 +47,7 @@ void use(queue& q) {
 }  // namespace queue_sample_element
 
 // case: queue_sample_of_batch
-// expect: submit: a sample for input 0 is float32[4] and is given as float32[1x4]; a sample has no dimension of samples
+// expect: submit: a sample for input 0 is float32[4]; got float32[1x4]; a sample has no batch dimension
 namespace queue_sample_of_batch {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using queue = batching_queue<reference_factory<net, input<"N", 4>>::traits>;
@@ -62,7 +62,7 @@ void use(queue& q) {
 }  // namespace queue_sample_of_batch
 
 // case: queue_sample_shape
-// expect: submit: a sample for input 0 is float32[4] and is given as float32[5]
+// expect: submit: a sample for input 0 is float32[4]; got float32[5]
 namespace queue_sample_shape {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 using queue = batching_queue<reference_factory<net, input<"N", 4>>::traits>;

@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: sampler_of_integers
-// expect: a sampler draws by scores of float32 or float64, and is given int64
+// expect: a sampler takes scores of float32 or float64; got int64
 namespace sampler_of_integers {
 #ifdef BAD
 std::int64_t use(sampler& draw, const vector<std::int64_t>& scores) { return draw(scores.data()); }
@@ -14,7 +14,7 @@ std::int64_t use(sampler& draw, const vector<float>& scores) { return draw(score
 }  // namespace sampler_of_integers
 
 // case: sampler_of_number
-// expect: a sampler draws by scores that lie in memory: a span, a vector, the data() of a tensor
+// expect: a sampler takes scores in memory: a span, a vector, the data() of a tensor
 namespace sampler_of_number {
 #ifdef BAD
 std::int64_t use(sampler& draw, float score) { return draw(score); }

@@ -43,7 +43,7 @@ tensor<float, extents<"T", "T">> t(matrix<float, 64, 64>{});
 }  // namespace extents_one_name
 
 // case: dynamic_element
-// expect: dynamic: it holds float32 of rank 2, and is given float64[?x?]
+// expect: dynamic: it holds float32 of rank 2; got float64[?x?]
 // within: 13 lines
 namespace dynamic_element {
 #ifdef BAD
@@ -54,7 +54,7 @@ dynamic<float, 2> any = matrix<float>(2, 3);
 }  // namespace dynamic_element
 
 // case: growable_item
-// expect: growable: its items are float32 of rank 1, and this one is float64 of rank 1
+// expect: growable: its items are float32 of rank 1; got float64 of rank 1
 void growable_item(growable<float, 1>& all) {
 #ifdef BAD
   all.push(vector<double>(3));

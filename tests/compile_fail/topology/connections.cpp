@@ -13,7 +13,7 @@ constexpr auto wire = connect<"input", "body.input">;
 }  // namespace connect_long_name
 
 // case: connect_too_deep
-// expect: `body.act.input` is no end of a connection; write `sublayer.port`, or `port` for a port of the topology itself
+// expect: `body.act.input` is not a port; write `sublayer.port`, or `port` for a port of the topology itself
 namespace connect_too_deep {
 #ifdef BAD
 constexpr auto wire = connect<"input", "body.act.input">;
@@ -23,7 +23,7 @@ constexpr auto wire = connect<"input", "body.input">;
 }  // namespace connect_too_deep
 
 // case: discard_no_sublayer
-// expect: discard: `output` names no port of a sublayer; write `sublayer.port`
+// expect: discard: `output` is not a port of a sublayer; write `sublayer.port`
 namespace discard_no_sublayer {
 #ifdef BAD
 constexpr auto wire = discard<"output">;

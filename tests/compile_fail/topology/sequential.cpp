@@ -37,7 +37,7 @@ constexpr auto net = sequential(nn::relu{}, nn::tanh{});
 }  // namespace sequential_odd_argument
 
 // case: sequential_two_inputs
-// expect: sublayer `1` (dot) has 2 inputs: `lhs`, `rhs`; in sequential(...) each sublayer has one input and one output, anything else is a topology(...)
+// expect: sublayer `1` (dot) has 2 inputs: `lhs`, `rhs`; in sequential(...) each sublayer has one input and one output; otherwise use topology(...)
 namespace sequential_two_inputs {
 #ifdef BAD
 constexpr auto net = sequential(nn::relu{}, nn::dot{});

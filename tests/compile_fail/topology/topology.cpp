@@ -81,7 +81,7 @@ static_assert(ValidTopology<net>);
 }  // namespace topology_no_output
 
 // case: topology_odd_argument
-// expect: argument 2 of topology(...) is `int`, which is no layer: a layer is a class with a member `forward`; topology(...) takes sublayers and connections
+// expect: argument 2 of topology(...) is `int`, not a layer: a layer is a class with a member `forward`; topology(...) takes sublayers and connections
 namespace topology_odd_argument {
 #ifdef BAD
 constexpr auto net = topology(sublayer<"act">(nn::relu{}), 3);
@@ -105,7 +105,7 @@ static_assert(ValidTopology<net>);
 }  // namespace topology_output_fed_twice
 
 // case: topology_sublayer_unused
-// expect: sublayer `act` (relu) is in no connection
+// expect: sublayer `act` (relu) is not connected
 namespace topology_sublayer_unused {
 #ifdef BAD
 constexpr auto net = topology(sublayer<"dot">(nn::dot{}), sublayer<"act">(nn::relu{}), connect<"a", "dot.lhs">,

@@ -1,5 +1,5 @@
 // mistake: an output of a composite leads nowhere
-// expect: output port `body.raw` is not used; connect it, or say `discard` if it is meant
+// expect: output port `body.raw` is not used; connect it or `discard` it
 import lamina;
 
 using namespace lamina;

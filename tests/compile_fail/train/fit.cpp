@@ -4,7 +4,7 @@ import lamina;
 using namespace lamina;
 
 // case: fit_loss
-// expect: the loss is `int`; it must be callable as loss(output, targets) and give a value, as loss::cross_entropy{} does, or with a view<const value> of each where there are several
+// expect: the loss is `int`; it must be callable as loss(output, targets) and return a value, like loss::cross_entropy{}, or with a view<const value> of each if there are several
 namespace fit_loss {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -18,7 +18,7 @@ void use(model<net, input<"N", 4>>& m, const image_dataset& data) {
 }  // namespace fit_loss
 
 // case: fit_net
-// expect: what is to be trained is `int`; it must be a model
+// expect: cannot train `int`; expected a model
 namespace fit_net {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -32,7 +32,7 @@ void use(model<net, input<"N", 4>>& m, const image_dataset& data) {
 }  // namespace fit_net
 
 // case: fit_optimizer
-// expect: the optimizer is `int`; it must have a rate `lr` and a member `step(scope, w, g)` that gives a value, as optim::sgd{} does
+// expect: the optimizer is `int`; it must have a rate `lr` and a member `step(scope, w, g)` that returns a value, like optim::sgd{}
 namespace fit_optimizer {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 
@@ -61,7 +61,7 @@ auto use(classifier& m, const image_dataset& images) { return fit(m, images, los
 }  // namespace training_const
 
 // case: training_element
-// expect: training: input 0 of the model is float32 and is given float64
+// expect: training: input 0 of the model is float32; got float64
 namespace training_element {
 constexpr auto net = sequential(nn::linear{4, 3});
 void use(model<net, input<"N", 4>>& m, const matrix<float>& target) {
@@ -75,7 +75,7 @@ void use(model<net, input<"N", 4>>& m, const matrix<float>& target) {
 }  // namespace training_element
 
 // case: training_operands
-// expect: training: a step takes 1 input and the targets, and is given 1 operand
+// expect: training: a step takes 1 input and the targets; got 1 operand
 namespace training_operands {
 inline constexpr auto net = sequential(nn::linear{.in_features = 4, .out_features = 2});
 

@@ -24,10 +24,10 @@ grep -q 'void one_tensor(' three/sum.h || fail "no word of the tensors"
 
 ends 2 'needs a C identifier|has to be a C identifier' net --name 2small
 ends 2 '^lamina: net: bundle `int`: the name is a keyword' net --name int
-ends 2 '^lamina: net: bundle `malloc`: the name is one of the C library' net --name malloc
+ends 2 '^lamina: net: bundle `malloc`: the name is in the C library' net --name malloc
 ends 2 '^lamina: net: bundle `a`: `A_CONSTANT_MEM_SIZE` would be a macro of the entry `a` and a macro of the entry `A`' net --name a --entry A=3x1x6x6
 ends 2 '--name' net
-ends 2 'no shape' net --name small --input 2by6
+ends 2 'is not a shape' net --name small --input 2by6
 ends 2 'expected NAME=SHAPE' net --name small --entry 3x1x6x6
 ends 2 'net: entry `more=3x1x6x6,2`: the net has 1 input, and the entry 2 shapes;' net --name small --entry more=3x1x6x6,2
 ends 2 'sum: entry `big=5x2`: the net has 2 inputs, and the entry 1 shape; expected one for each' sum --name sum --entry big=5x2
@@ -50,7 +50,7 @@ if "$program" export net written.onnx > /dev/null; then
   ends 0 five/small.o written.onnx --name small --shape 2x1x6x6 --out five --entry of_three=3x1x6x6 --optimize
   grep -q '^#define SMALL_INPUT_ELEMENTS 72$' five/small.h && grep -q '^#define OF_THREE_INPUT_ELEMENTS 108$' five/small.h || fail "the shapes of the model are not those that were given"
   ends 2 'written.onnx: the net has no input .inptu.; its inputs are .input.$' written.onnx --name small --shape inptu=2x1x6x6
-  ends 2 'written.onnx: input .input.: .much. is no value; expected a number or FILE.npy' written.onnx --name small --value input=much
+  ends 2 'written.onnx: input .input.: .much. is not a value; expected a number or FILE.npy' written.onnx --name small --value input=much
   ends 2 'net: shapes and values of inputs are for ONNX files' net --name small --value input=1
   "$program" export written.onnx fixed.onnx --shape input=2x1x6x6 --external-above 0 > /dev/null || fail "a model is not written again"
   ends 0 six/small.o fixed.onnx --name small --out six

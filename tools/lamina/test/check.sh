@@ -49,10 +49,10 @@ assert eval(sys.argv[1]), j' "$1" || fail "JSON without $1"
 refused 'subcommand'
 refused 'color' show --color file
 refused 'required' show
-refused '^lamina: `melt` is no command ' melt
-refused '^lamina: `brench` is no command; did you mean `bench`\?' brench net
-refused '^lamina: `--nope` is no option of `lamina run` ' run --nope
-refused '^lamina: `--imput` is no option of `lamina run`; did you mean `--input`\?' run net --imput=x.npy
+refused '^lamina: `melt` is not a command ' melt
+refused '^lamina: `brench` is not a command; did you mean `bench`\?' brench net
+refused '^lamina: `--nope` is not an option of `lamina run` ' run --nope
+refused '^lamina: `--imput` is not an option of `lamina run`; did you mean `--input`\?' run net --imput=x.npy
 for command in show run bench plan draw train doctor; do
   ends 0 "$command" --help
   says 'Usage'
@@ -133,7 +133,7 @@ says '^99 parameters, .* for \[5x1x6x6\] \[5\]$'
 refused '^lamina: sum: input `right` is \[Nx2\]; the given shape is \[4x2\], but dimension `N` is 3 in another input$' show sum --shape left=3x2 --shape right=4x2
 ends 0 show sum --shape right=3x2
 says ' for \[3x2\] \[3x2\]$'
-refused '^lamina: net: input `input`: `8xx` is no shape' show net --shape 8xx
+refused '^lamina: net: input `input`: `8xx` is not a shape' show net --shape 8xx
 refused '^lamina: net: the net has no input `image`; its inputs are `input`$' plan net --shape image=1x1x6x6
 refused '^lamina: net: input `input` has two shapes; expected one, and the second is `2x1x6x6`$' show net --shape 1x1x6x6 --shape input=2x1x6x6
 refused '^lamina: sum: input `left` has two shapes' plan sum --shape left=3x2 --shape right=3x2 --shape left=3x2
@@ -152,7 +152,7 @@ sed 's/"conv2d"/"conv9d"/' net.json >odd.json
 cp net.safetensors odd.safetensors
 fails 3 '^lamina: odd.json: node [0-9]+ \(conv9d\) of program 0: the operation `conv9d` is not known; .*did you mean `conv2d`\?$' run odd --input x.npy
 head -c 500 net.json >cut.json
-refused '^lamina: cut.json: no JSON: error at byte' show cut.json
+refused '^lamina: cut.json: not JSON: error at byte' show cut.json
 
 # Arrays.
 ends 0 show pair.npy --values
@@ -190,7 +190,7 @@ says '6\. 8\.'
 refused '^lamina: net: input `input` \(float32\[Nx1x6x6\]\) is not given' run net
 refused '^lamina: sum: input `left` is given twice' run sum --input left=pair.npy --input left=pair.npy
 refused '^lamina: net: input `input`' run net --input pair.npy
-refused '^lamina: sum: input `left` is float32\[Nx2\] and is given float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
+refused '^lamina: sum: input `left` is float32\[Nx2\]; got float64\[2x2\]' run sum --input left=double.npy --input right=pair.npy
 refused '^lamina: none.npy: cannot be read' run net --input none.npy
 refused '^lamina: x.npy/a: the folder cannot be created' run net --input x.npy --out x.npy/a
 # / and : in names of outputs become _; no name leads out of the given folder.
@@ -234,7 +234,7 @@ holds 'j["not_recognized"] == [] and j["shapes"] == [[3, 1, 6, 6]] and len(j["se
 ends 0 run rows --input signs.npy
 says '^output: float32\[2x3\]$'
 ends 0 plan rows --shape 5x2
-says '^segment 2 of 2, for as many rows as there can be$'
+says '^segment 2 of 2, for the maximum number of rows$'
 says '^then counts: .*non_zero$'
 ends 0 plan rows --shape 5x2 --json
 holds 'len(j["segments"]) == 2'
@@ -243,7 +243,7 @@ ends 0 bench rows --shape 5x2 --repeat 3
 ends 0 bench rows --shape 5x2 --repeat 3 --per-operation
 says '^operation +where +result +ns +% +flops +bytes$'
 says '^non_zero'
-fails 3 'rows: .*non_zero: the extent of its result is known only when it has run' bundle rows --name rows --input 5x2
+fails 3 'rows: .*non_zero: the extent of its result is known only at run time' bundle rows --name rows --input 5x2
 
 ends 0 draw net
 says '^digraph layers'
@@ -270,7 +270,7 @@ if command -v dot >/dev/null; then
   ends 0 draw net --out net.svg
   grep -q '<svg' net.svg || fail "no SVG"
 else
-  fails 3 'net.svg: an SVG takes the program `dot`' draw net --out net.svg
+  fails 3 'net.svg: SVG needs the program `dot`' draw net --out net.svg
 fi
 [[ ! -e net.svg.dot ]] || fail "a file is left behind"
 
@@ -318,8 +318,8 @@ END
   fi
   ends 0 train tuned --images pictures.npy --labels classes.npy --freeze head --out tuned
   refused '^lamina: net.onnx: fit: no parameter of the model is trainable$' train net.onnx --images pictures.npy --labels classes.npy --freeze . --out frozen
-  refused '^lamina: net.onnx: --freeze: `\(` is no regular expression' train net.onnx --images pictures.npy --labels classes.npy --freeze '(' --out frozen
-  refused '^lamina: net.onnx: --freeze: `neck` is found in no name of a parameter; there are `conv.weight`, `conv.bias`, `head.weight`, `head.bias`$' \
+  refused '^lamina: net.onnx: --freeze: `\(` is not a regular expression' train net.onnx --images pictures.npy --labels classes.npy --freeze '(' --out frozen
+  refused '^lamina: net.onnx: --freeze: `neck` matches no parameter; there are `conv.weight`, `conv.bias`, `head.weight`, `head.bias`$' \
     train net.onnx --images pictures.npy --labels classes.npy --freeze neck --out frozen
   refused '^lamina: net.onnx: --loss log_loss: the output of the net is logits; expected --loss cross_entropy$' \
     train net.onnx --images pictures.npy --labels classes.npy --loss log_loss --out frozen
@@ -345,10 +345,10 @@ END
     refused '^lamina: net.onnx: the net has no input `image`; its inputs are `input`$' $of_net --value image=2
     refused '^lamina: net.onnx: input `input` has two shapes' $of_net --shape 2x1x6x6 --shape input=3x1x6x6
     refused '^lamina: net.onnx: input `input` has two values' $of_net --value input=2 --value input=3
-    refused '^lamina: net.onnx: input `input`: `much` is no value; expected a number or FILE.npy$' $of_net --value input=much
+    refused '^lamina: net.onnx: input `input`: `much` is not a value; expected a number or FILE.npy$' $of_net --value input=much
     for given in 2by1 2x1x6x x 0x1x6x6 -2x1x6x6 1.5x1x6x6 99999999999999x1x6x6 1099511627776x1099511627776x6x6 1x1x1x1x1x1x1x1x6; do
-      refused "^lamina: net.onnx: input \`input\`: \`$given\` is no shape; expected numbers from 1, as in 8x1x28x28" $of_net --shape input=$given
-      refused "^lamina: net.onnx: \`$given\` is no shape; expected numbers from 1" $of_net --shape=$given
+      refused "^lamina: net.onnx: input \`input\`: \`$given\` is not a shape; expected numbers from 1, as in 8x1x28x28" $of_net --shape input=$given
+      refused "^lamina: net.onnx: \`$given\` is not a shape; expected numbers from 1" $of_net --shape=$given
     done
   done
   ends 0 run open.onnx --shape 2x2 --input pair.npy --json
@@ -398,10 +398,10 @@ END
   ends 0 source net --out again.cppm
   grep -q 'nn::linear{.in_features = 64, .out_features = 3}' written.cppm || fail "no dense layer in the source"
   for out in written.cpp a-b.cppm 1.cppm class.cppm lamina.cppm; do
-    refused "^lamina: .*$out: is no name of a module; expected NAME.cppm" source net.onnx --out $out
+    refused "^lamina: .*$out: is not a name of a module; expected NAME.cppm" source net.onnx --out $out
   done
   fails 3 '^lamina: hosted: no layer is known for 2 nodes: sequence_of at `joined`.*; concat_sequence at `joined`' source hosted --out h.cppm
-  fails 3 '^lamina: digits: a net is written as source that has inputs and outputs and assigns no state$' source digits --out h.cppm
+  fails 3 '^lamina: digits: source needs a net that has inputs and outputs and assigns no state$' source digits --out h.cppm
   ends 0 source sum --out two.cppm
   grep -q 'lamina::port_input<"left", float, "N", 2>, lamina::port_input<"right", float, "N", 2>' two.cppm || fail "source of two inputs"
   [[ ! -e h.cppm && ! -e h.safetensors ]] || fail "source of a net that has none"
@@ -438,7 +438,7 @@ interrupted INT 130 '^lamina: interrupted: net: fit: stopped in epoch [0-9]+, ba
 interrupted TERM 143 '^lamina: interrupted: net: fit: stopped in epoch ' "${long[@]}" --resume
 [[ ! -e stopped.json && ! -e stopped.safetensors ]] || fail "a net was written by a training that was interrupted"
 compgen -G '.lamina-*' >/dev/null && fail "temporary files were left"
-interrupted INT 130 '^lamina: interrupted: net: the work is not finished$' bench net --repeat 100000000
+interrupted INT 130 '^lamina: interrupted: net: the work was not finished$' bench net --repeat 100000000
 # Numbers out of range: the message states the expected range.
 for given in '--rate -1' '--rate 0' '--rate nan' '--rate inf' '--deviation 0'; do
   refused "^lamina: ${given/ /: }; expected a finite number above 0 \\(" train net --images pictures.npy --labels classes.npy --out trained ${given/ /=}

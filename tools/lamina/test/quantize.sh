@@ -7,7 +7,7 @@ ends 0 '^p.json: the ranges of 4 values on 2 samples$' profile net --input x.npy
 for schema in asymmetric symmetric symmetric_with_uint8 symmetric_with_power2_scale; do
   ends 0 '^2 of 2 products are in int8; 1 quantize, 1 dequantize$' quantize net --profile p.json --schema $schema --out $schema
 done
-ends 0 'conv2d conv.weight: float, because it is kept' quantize net --profile p.json --keep-float conv --out some
+ends 0 'conv2d conv.weight: float, because it is in `keep_float`' quantize net --profile p.json --keep-float conv --out some
 ends 0 'quantized_linear' plan asymmetric --shape 2x1x6x6
 ends 0 '^quantized: asymmetric$' show asymmetric
 ends 0 'y.npy|output' run asymmetric --input x.npy --out results
@@ -18,7 +18,7 @@ ends 2 'absent.npy' profile net --input absent.npy --out p.json
 ends 2 '^lamina: nowhere/p.json: cannot be written: ' profile net --input x.npy --out nowhere/p.json
 ends 2 'sum: input `right` has 1 files, and input `left` 2' profile sum --input left=pair.npy --input left=pair.npy --input right=pair.npy --out s.json
 ends 2 'profile is of another program' quantize sum --profile p.json --out other
-ends 2 '`format` is `lamina net`, and `lamina profile` is expected' quantize net --profile net.json --out other
+ends 2 '`format` is `lamina net`; expected `lamina profile`' quantize net --profile net.json --out other
 ends 2 'schema' quantize net --profile p.json --schema signed --out other
 ends 2 'no product is named `cnv`; there are `conv.weight`, `head.weight`' quantize net --profile p.json --keep-float cnv --out other
 ends 2 '--profile' quantize net --out other
