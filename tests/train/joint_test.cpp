@@ -232,6 +232,9 @@ BOOST_AUTO_TEST_CASE(sam_that_fails_half_way_leaves_the_weights) {
     BOOST_CHECK_THROW(fit(net, data, squared, far, {.batch = 24, .shards = shards}), not_finite_error);
     BOOST_TEST(distance(weights_of(net), before) == 0);
     BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 0.f);
+    fit(net, data, squared, optim::sgd{.lr = 0}, {.epochs = 3, .batch = 24});  // an odd number of updates
+    BOOST_CHECK_THROW(fit(net, data, squared, far, {.batch = 24, .shards = shards}), not_finite_error);
+    BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 3.f);
   }
   wide_model one({.seed = 1}), other({.seed = 1});
   for (auto* net : {&one, &other}) {

@@ -12,16 +12,16 @@ constexpr std::string_view step_name = "optimizer.step";
 /// Copies of the training states before an update.
 class state_copies {
  public:
-  /// Runs an update that assigns the states `parts` times, and restores them if it fails. First rounds the update
-  /// counter up to a multiple of `parts`, since another optimizer may have counted it.
+  /// Rounds the update counter up to a multiple of `parts`, since another optimizer may have counted it, and runs an
+  /// update that assigns the states `parts` times. Restores them, the counter included, if it fails.
   template <class F> auto whole(parameter_store& store, int parts, F update) {
-    if (parameter* count = store.find(step_name)) {
-      auto* n = reinterpret_cast<float*>(count->mutable_data());
-      *n = std::ceil(*n / static_cast<float>(parts)) * static_cast<float>(parts);
-      count->changed();
-    }
     copy(store);
     try {
+      if (parameter* count = store.find(step_name)) {
+        auto* n = reinterpret_cast<float*>(count->mutable_data());
+        *n = std::ceil(*n / static_cast<float>(parts)) * static_cast<float>(parts);
+        count->changed();
+      }
       return update();
     } catch (...) {
       put_back(store);
