@@ -28,6 +28,7 @@ inline constexpr auto layer = sequential(
                             nn::grouped_query_attention{.embed_dim = 16, .num_heads = 4, .num_kv_heads = 2})},
     nn::residual{sequential(nn::rms_norm{{16}}, nn::swiglu{.in_features = 16, .hidden_features = 24})});
 inline constexpr auto decoder = sequential(nn::embedding{11, 16}, layer, layer, nn::rms_norm{{16}}, nn::linear{16, 11});
+inline constexpr auto large_vocabulary = sequential(nn::embedding{1'000'010, 1}, nn::linear{1, 2});
 using tokens = port_input<"input", std::int64_t, 1, "T">;
 using decoder_model = model<decoder, tokens>;
 
@@ -106,6 +107,15 @@ tensor<std::int64_t, extents<1, dyn>> some_tokens(std::int64_t iterations) {
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(streams_with_attention)
+
+BOOST_AUTO_TEST_CASE(extents_of_a_million_are_not_time) {
+  model<large_vocabulary, tokens> net({.seed = 5});
+  reference_factory<large_vocabulary, tokens> factory(net);
+  const auto x = some_tokens(8);
+  const auto whole = net(x);
+  auto s = stream(factory.create(), {.block = 2});
+  BOOST_TEST(worst_of_blocks(s, x, whole, 1, 2, 8) == 0);
+}
 
 BOOST_AUTO_TEST_CASE(a_decoder_position_by_position_and_in_blocks) {
   decoder_model net({.seed = 3});

@@ -24,7 +24,7 @@ namespace lamina {
 namespace {
 
 // Marker extent for the time axis, assumed not to occur in nets. A padded time axis has extent `probe` + its history.
-constexpr std::int64_t probe = 1'000'003, max_history = 100'000;
+constexpr std::int64_t probe = 100'000'007, max_history = 100'000;
 bool counts_positions(dim d) { return d.is_number() && d.code >= probe && d.code <= probe + max_history; }
 
 // The time axis of a shape, and the number of positions before the first that it includes (history).
