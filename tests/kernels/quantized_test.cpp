@@ -335,48 +335,100 @@ BOOST_AUTO_TEST_CASE(sums_and_products_of_two) {
     }
 }
 
+// x as the kernel rounds it: 16 bits with a scale for each block.
+double rounded_in_block(const float* x, long depth, long block, long k, double& step) {
+  const long begin = k / block * block, end = std::min(depth, begin + block);
+  float max = 0;
+  for (long i = begin; i < end; ++i) max = std::max(max, std::abs(x[i]));
+  step = static_cast<double>(max) / 32512;
+  return max == 0 ? 0
+                  : static_cast<double>(std::nearbyint(x[k] * (32512.f / max))) * static_cast<double>(max / 32512.f);
+}
+
+// Rounds the rows in two parts, then multiplies them.
+void run_block_linear(block_linear_args& a, const float* x, long depth, int bits, int form) {
+  block_rows_args rows{a.rows, depth, a.block, a.blocks, 0, (a.rows + 1) / 2, x, nullptr};
+  buffer<std::byte> rounded(functions().block_rows_bytes(&rows)), scratch(functions().block_linear_scratch_bytes(&a));
+  a.rounded = rows.rounded = rounded.data();
+  functions().block_rows[form][bits == 8](&rows, nullptr);
+  rows.first = rows.count, rows.x = x + rows.first * depth, rows.count = a.rows - rows.first;
+  functions().block_rows[form][bits == 8](&rows, nullptr);
+  functions().block_linear[form][bits == 8](&a, scratch.data());
+  BOOST_TEST((rounded.guards_intact() && scratch.guards_intact()));
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_4_and_8_bits_in_blocks) {
   for (const int bits : {4, 8})
     for (const long rows : {1L, 3L, 4L, 9L})
-      for (const long block : {16L, 32L, 48L, 128L})
+      for (const long block : {16L, 32L, 48L, 64L, 128L})
         for (const long depth : {1L, 16L, 33L, 130L, 300L})
-          for (const bool one : {false, true}) {
-            const long columns = 7, blocks = (depth + block - 1) / block, bytes = block * bits / 8;
-            buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)),
-                zero_point(at(one ? 1 : columns * blocks)), y(at(rows * columns), 1);
-            buffer<std::uint8_t> w(at(columns * blocks * bytes), 1);
-            for (auto& v : x) v = static_cast<float>(random_to(-100, 100)) / 64;
-            for (auto& v : w) v = static_cast<std::uint8_t>(random_to(0, 255));
-            for (auto& v : scale) v = static_cast<float>(random_to(1, 64)) / 1024;
-            for (auto& v : zero_point) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
-            const block_linear_args a{rows,        columns,  depth,    block,        blocks,
-                                      x.data(),    depth,    w.data(), scale.data(), zero_point.data(),
-                                      one ? 0 : 1, y.data(), columns};
-            buffer<std::byte> scratch(functions().block_linear_scratch_bytes(&a));
-            functions().block_linear[bits == 8](&a, scratch.data());
-            BOOST_TEST((y.guards_intact() && scratch.guards_intact()));
-            for (long i = 0; i < rows; ++i)
-              for (long o = 0; o < columns; ++o) {
-                double sum = 0, size = 0;
-                for (long k = 0; k < depth; ++k) {
-                  const long b = o * blocks + k / block;
-                  const int byte = w[at(b * bytes + k % block * bits / 8)];
-                  const int q = bits == 8 ? byte : k % 2 ? byte >> 4 : byte & 15;
-                  const double term = static_cast<double>(x[at(i * depth + k)]) *
-                                      static_cast<double>(static_cast<float>(q) - zero_point[at(one ? 0 : b)]) *
-                                      static_cast<double>(scale[at(b)]);
-                  sum += term, size += std::abs(term);
+          for (const bool one : {false, true})
+            for (int form = 0; form < forms(); ++form) {
+              const long columns = 7, blocks = (depth + block - 1) / block, bytes = block * bits / 8;
+              buffer<float> x(at(rows * depth), 1), scale(at(columns * blocks)),
+                  zero_point(at(one ? 1 : columns * blocks)), y(at(rows * columns), 1);
+              buffer<std::uint8_t> w(at(columns * blocks * bytes), 1);
+              for (auto& v : x) v = static_cast<float>(random_to(-10000, 10000)) / 6400;
+              for (auto& v : w) v = static_cast<std::uint8_t>(random_to(0, 255));
+              for (auto& v : scale) v = static_cast<float>(random_to(1, 64)) / 1024;
+              for (auto& v : zero_point) v = static_cast<float>(random_to(0, bits == 4 ? 15 : 255));
+              block_linear_args a{rows,         columns,           block,       blocks,   nullptr, w.data(),
+                                  scale.data(), zero_point.data(), one ? 0 : 1, y.data(), columns};
+              run_block_linear(a, x.data(), depth, bits, form);
+              BOOST_TEST(y.guards_intact());
+              for (long i = 0; i < rows; ++i)
+                for (long o = 0; o < columns; ++o) {
+                  double sum = 0, exact = 0, size = 0, bound = 0;
+                  for (long k = 0; k < depth; ++k) {
+                    const long b = o * blocks + k / block;
+                    const int byte = w[at(b * bytes + k % block * bits / 8)];
+                    const int q = bits == 8 ? byte : k % 2 ? byte >> 4 : byte & 15;
+                    const double weight = static_cast<double>(static_cast<float>(q) - zero_point[at(one ? 0 : b)]) *
+                                          static_cast<double>(scale[at(b)]);
+                    double step = 0;
+                    sum += rounded_in_block(x.data() + i * depth, depth, block, k, step) * weight;
+                    exact += static_cast<double>(x[at(i * depth + k)]) * weight;
+                    size += std::abs(static_cast<double>(x[at(i * depth + k)]) * weight);
+                    bound += step / 2 * std::abs(weight);
+                  }
+                  const auto result = static_cast<double>(y[at(i * columns + o)]);
+                  BOOST_REQUIRE(std::abs(result - sum) <= 2e-6 * size + 1e-6);
+                  BOOST_REQUIRE(std::abs(result - exact) <= bound + 2e-6 * size + 1e-6);
+                  if (i == rows - 1 && rows > 1) {  // a row computed alone has the same bits
+                    buffer<float> single(at(columns));
+                    auto alone = a;
+                    alone.rows = 1, alone.y = single.data();
+                    run_block_linear(alone, x.data() + i * depth, depth, bits, form);
+                    BOOST_REQUIRE(single[at(o)] == y[at(i * columns + o)]);
+                  }
                 }
-                BOOST_REQUIRE(std::abs(static_cast<double>(y[at(i * columns + o)]) - sum) <= 1e-6 * size + 1e-6);
-                if (i == rows - 1 && rows > 1) {  // a row computed alone has the same bits
-                  buffer<float> single(at(columns));
-                  auto alone = a;
-                  alone.rows = 1, alone.x = x.data() + i * depth, alone.y = single.data();
-                  functions().block_linear[bits == 8](&alone, scratch.data());
-                  BOOST_REQUIRE(single[at(o)] == y[at(i * columns + o)]);
-                }
-              }
-          }
+            }
+}
+
+BOOST_AUTO_TEST_CASE(rows_that_are_not_finite_or_tiny_stay_alone_with_weights_in_blocks) {
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const int bits : {4, 8})
+    for (int form = 0; form < forms(); ++form) {
+      const long rows = 5, columns = 3, depth = 70, block = 32, blocks = 3;
+      buffer<float> x(at(rows * depth)), scale(at(columns * blocks)), y(at(rows * columns));
+      buffer<std::uint8_t> w(at(columns * blocks * block * bits / 8));
+      const float zero_point = 3;
+      for (auto& v : w) v = 0x55;
+      for (auto& v : scale) v = 1;
+      for (long k = 0; k < depth; ++k) x[at(k)] = 1, x[at(3 * depth + k)] = 0x1p-120f, x[at(4 * depth + k)] = 0x1p100f;
+      x[at(depth + 33)] = std::numeric_limits<float>::quiet_NaN(), x[at(2 * depth + 69)] = -infinity;
+      block_linear_args a{rows,         columns,     block, blocks,   nullptr, w.data(),
+                          scale.data(), &zero_point, 0,     y.data(), columns};
+      run_block_linear(a, x.data(), depth, bits, form);
+      const float sum = static_cast<float>(depth) * (bits == 4 ? 2 : 82);
+      for (long o = 0; o < columns; ++o) {
+        BOOST_TEST(y[at(o)] == sum, boost::test_tools::tolerance(1e-6f));
+        BOOST_TEST(std::isnan(y[at(columns + o)]));
+        BOOST_TEST(std::isnan(y[at(2 * columns + o)]));
+        BOOST_TEST(std::abs(y[at(3 * columns + o)]) <= 0x1p-100f * sum);
+        BOOST_TEST(y[at(4 * columns + o)] == 0x1p100f * sum, boost::test_tools::tolerance(1e-6f));
+      }
+    }
 }
 
 BOOST_AUTO_TEST_CASE(tables) {

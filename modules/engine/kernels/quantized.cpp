@@ -411,11 +411,21 @@ void LAMINA_KERNEL(quantized_multiply)(const void* args, void*) noexcept {
       zero_point);
 }
 
-void LAMINA_KERNEL(block_linear_4)(const void* args, void* scratch) noexcept {
-  block_linear<4>(*static_cast<const block_linear_args*>(args), scratch);
-}
-void LAMINA_KERNEL(block_linear_8)(const void* args, void* scratch) noexcept {
-  block_linear<8>(*static_cast<const block_linear_args*>(args), scratch);
+/// Defines the kernels of weights in blocks for a form and a number of bits.
+#define LAMINA_BLOCK_LINEAR(Form, bits, suffix)                                               \
+  void LAMINA_KERNEL(block_rows_##bits##suffix)(const void* args, void*) noexcept {           \
+    round_rows<Form, bits>(*static_cast<const block_rows_args*>(args));                       \
+  }                                                                                           \
+  void LAMINA_KERNEL(block_linear_##bits##suffix)(const void* args, void* scratch) noexcept { \
+    block_linear<Form, bits>(*static_cast<const block_linear_args*>(args), scratch);          \
+  }
+LAMINA_BLOCK_LINEAR(by_pairs, 4, )
+LAMINA_BLOCK_LINEAR(by_pairs, 8, )
+#if defined(__AVX2__)
+LAMINA_BLOCK_LINEAR(by_fours, 8, _vnni)
+#endif
+std::size_t LAMINA_KERNEL(block_rows_bytes)(const block_rows_args* a) noexcept {
+  return rows_in(nullptr, a->rows, a->block, a->blocks).bytes;
 }
 std::size_t LAMINA_KERNEL(block_linear_scratch)(const block_linear_args* a) noexcept { return block_scratch(*a); }
 
@@ -435,7 +445,16 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
     &LAMINA_KERNEL(quantized_multiply),
-    {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
+#if defined(__AVX2__)
+    {{&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8)},
+     {&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8_vnni)}},
+    {{&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
+     {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8_vnni)}},
+#else
+    {{&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8)}, {}},
+    {{&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)}, {}},
+#endif
+    &LAMINA_KERNEL(block_rows_bytes),
     &LAMINA_KERNEL(block_linear_scratch),
     &LAMINA_KERNEL(quantized_table),
 #if defined(__AVX512BW__)

@@ -110,12 +110,18 @@ struct quantized_add_args {
   std::int32_t low, high;
 };
 
+/// Rows of x for `block_linear`, rounded to 16 bits with a scale for each block.
+struct block_rows_args {
+  long rows, depth, block, blocks;  // block: a multiple of 16
+  long first, count;                // the rows to round
+  const float* x;                   // [count, depth]
+  void* rounded;                    // of all rows; `block_rows_bytes`
+};
 /// y[i, o] = the sum over p of x[i, p] (q[o, p] - zero point) scale, for q of 4 or 8 bits in blocks along p; each block
 /// has its own scale and zero point.
 struct block_linear_args {
-  long rows, columns, depth, block, blocks;  // block: a multiple of 16
-  const float* x;
-  long x_row;
+  long rows, columns, block, blocks;
+  const void* rounded;              // written by `block_rows` of the same form and number of bits
   const std::uint8_t* weight;       // [columns, blocks, bytes of a block]
   const float *scale, *zero_point;  // [columns, blocks]
   long zero_point_step;             // 0: one zero point for all
@@ -197,7 +203,9 @@ struct quantized_functions {
   kernel average_pool;  // args: quantized_average_args
   kernel add;           // args: quantized_add_args
   kernel multiply;      // args: quantized_add_args: (a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)
-  kernel block_linear[2];  // [4, 8 bits]; args: block_linear_args
+  /// [`form()`][4, 8 bits]; args: block_rows_args, block_linear_args
+  kernel block_rows[2][2], block_linear[2][2];
+  std::size_t (*block_rows_bytes)(const block_rows_args* args) noexcept;
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
   kernel table;  // args: quantized_table_args
   /// Uses the second product form; null if the set has none.

@@ -146,6 +146,13 @@ struct by_pairs {
   LAMINA_INLINE static void put(std::int32_t* p, sums s) { vst1q_s32(p, vpaddq_s32(s.first, s.last)); }
 #endif
   LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
+  LAMINA_INLINE static raw<std::int32_t, lanes> values(sums s) {
+#if defined(__SSE2__)
+    return __builtin_bit_cast(raw<std::int32_t, lanes>, s);
+#else
+    return __builtin_bit_cast(raw<std::int32_t, lanes>, vpaddq_s32(s.first, s.last));
+#endif
+  }
 #if defined(__SSE2__)
   LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
 #endif

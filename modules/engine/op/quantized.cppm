@@ -297,7 +297,9 @@ export value integer_matmul(const value& a, const value& a_zero_point, const val
 /// Shapes:  x float32 [..., in], weight uint8 [out, blocks, bytes of a block], scale float32 [out, blocks], zero_point
 ///          float32 [] or [out, blocks] -> float32 [..., out]. Blocks hold the features in order, the first number of a
 ///          byte in its low bits; numbers after the last feature are ignored.
-/// Numerics: in float32, in two chains of 16 for each sum.   No gradient.   Errors: type_error, shape_error.
+/// Numerics: x is rounded to 16 bits, with a scale for each block of features: an error of at most 2^-15.9 of the largest
+///           |x| of a block in each product. A block that is not finite gives NaN.   No gradient.
+/// Errors:   type_error, shape_error.
 export value block_linear(const value& x, const value& weight, const value& scale, const value& zero_point,
                           block_linear_attributes a = {}, const origin& = {});
 

@@ -430,17 +430,27 @@ void block_linear::emit(emission& e) {
   kernels::block_linear_args whole{};
   whole.columns = w.at(0), whole.blocks = w.at(1), whole.block = at.block;
   whole.rows = y.size() / whole.columns;
-  whole.depth = whole.x_row = x.at(x.rank - 1);
   whole.y_row = whole.columns;
   whole.zero_point_step = e.in_type(3).dims.rank ? 1 : 0;
   const auto& f = functions(e);
+  const auto form = static_cast<std::size_t>(f.form());
+  const auto depth = x.at(x.rank - 1);
+  kernels::block_rows_args round{};
+  round.rows = whole.rows, round.depth = depth, round.block = whole.block, round.blocks = whole.blocks;
+  const buffer_ref rounded = e.temporary(f.block_rows_bytes(&round));
+  emission::cut(whole.rows, 4.0 * static_cast<double>(depth), [&](std::int64_t first, std::int64_t count) {
+    auto a = round;
+    a.first = first, a.count = count;
+    e.step(f.block_rows[form][at.bits == 8], a, {{&a.x, e.in(0).at(first * depth * 4)}, {&a.rounded, rounded}});
+  });
+  e.stage();
   emission::cut(
-      whole.columns, 2.0 * static_cast<double>(whole.rows) * static_cast<double>(whole.depth),
+      whole.columns, 2.0 * static_cast<double>(whole.rows) * static_cast<double>(depth),
       [&](std::int64_t first, std::int64_t count) {
         auto a = whole;
         a.columns = count;
-        e.step(f.block_linear[at.bits == 8], a,
-               {{&a.x, e.in(0)},
+        e.step(f.block_linear[form][at.bits == 8], a,
+               {{&a.rounded, rounded},
                 {&a.weight, e.in(1).at(first * w.at(1) * w.at(2))},
                 {&a.scale, e.in(2).at(first * w.at(1) * 4)},
                 {&a.zero_point, e.in(3).at(first * w.at(1) * a.zero_point_step * 4)},
