@@ -28,7 +28,7 @@ def tokens_of(source):
 
 
 def skip_brackets(tokens, i, opening, closing):
-    """The index behind the bracket that closes the one at i."""
+    """The index after the bracket that closes the one at i."""
     depth = 0
     while i < len(tokens):
         depth += (tokens[i] == opening) - (tokens[i] == closing)
@@ -39,7 +39,7 @@ def skip_brackets(tokens, i, opening, closing):
 
 
 def declared_name(tokens, i):
-    """The name that the declaration at i introduces, and the index behind its head; none for instantiations and the like."""
+    """The name declared at i, and the index after its head; None for instantiations and the like."""
     is_alias = False
     name = None
     while i < len(tokens):
@@ -64,7 +64,7 @@ def declared_name(tokens, i):
             name, following = tokens[i], tokens[i + 1]
             if following in ("{", ":", ";", "final", "="):
                 return name, i + 1
-            if following == "<":  # a specialization is no new name
+            if following == "<":  # a specialization declares no new name
                 return None, i
             i += 1
         elif t.startswith("operator"):
@@ -85,7 +85,7 @@ def declared_name(tokens, i):
 
 
 def skip_requirement(tokens, i):
-    """The index behind a requires-clause: primaries joined by && and ||."""
+    """The index after a requires-clause: primaries joined by && and ||."""
     while True:
         while tokens[i] == "!":
             i += 1
@@ -116,7 +116,7 @@ def skip_requirement(tokens, i):
 def names_in(source):
     tokens = tokens_of(without_text(source))
     found = set()
-    scopes = []  # of each open brace: the namespace that it opens, or None; whether what is in it is exported
+    scopes = []  # for each open brace: the namespace that it opens, or None; whether its contents are exported
     i = 0
     while i < len(tokens):
         t = tokens[i]

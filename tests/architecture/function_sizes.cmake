@@ -1,7 +1,7 @@
 # cmake -D LIZARD=<program> -D FOLDER=<folder> -D WORK=<folder> [-D REMAINING=<functions>] -P function_sizes.cmake
 #
-# Fails where a function is longer than 80 lines or has a cyclomatic complexity above 25, other than kernels and the functions
-# that remain to be split. lizard knows C++ by the ends of names, which `.cppm` is not among: it reads the files by other ones.
+# Fails if a function is longer than 80 lines or has a cyclomatic complexity above 25, except kernels and the listed
+# functions. lizard recognizes C++ by file extensions other than `.cppm`: it reads renamed copies.
 cmake_minimum_required(VERSION 3.28)
 file(REMOVE_RECURSE ${WORK})
 file(GLOB_RECURSE sources RELATIVE ${FOLDER} ${FOLDER}/*.cpp ${FOLDER}/*.cppm ${FOLDER}/*.h)

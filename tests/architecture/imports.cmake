@@ -1,9 +1,9 @@
 # cmake -D MODULES=<folder modules> -P imports.cmake
 #
-# Reads the import lines of every module unit and fails where a room imports one that is below it.
+# Reads the import lines of every module unit; fails if a module imports one that is listed later.
 cmake_minimum_required(VERSION 3.28)
 
-# Floors and rooms from the ground up: a room imports only what stands before it here.
+# Modules from the lowest layer up: a module imports only modules listed before it.
 set(rooms
   base/std base/core base/cache base/shape base/policy base/context base/tensor base/random base/io
   engine/kernels engine/program engine/parameter engine/op engine/structure engine/expression engine/gradient engine/passes engine/plan
@@ -16,7 +16,7 @@ list(SORT units)
 set(complaints "")
 set(count 0)
 
-# The lines of a file that say module or import, one per list entry, without `export` and the closing semicolon.
+# The lines of a file that begin with module or import, one per list entry, without `export` and the closing semicolon.
 function(module_lines result unit)
   file(READ ${MODULES}/${unit} text)
   string(REGEX MATCHALL "(^|\n)(export +)?(module|import) +[a-z_.:]+ *;" lines "${text}\n")
@@ -32,7 +32,7 @@ function(module_lines result unit)
   set(${result} "${clean}" PARENT_SCOPE)
 endfunction()
 
-# Which room each module or partition belongs to.
+# The folder of each module or partition.
 foreach(unit IN LISTS units)
   module_lines(lines ${unit})
   get_filename_component(folder ${unit} DIRECTORY)

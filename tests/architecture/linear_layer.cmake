@@ -1,8 +1,8 @@
 # cmake -D PROGRAM=linear_layer -D ARCHIVE=liblamina_kernels_<set>.a -D SET=<set> -D NM=nm -D LD=ld -D SIZE=size
 #       -D OUTPUT=file.o [-D MORE=archive -D ROOT=symbol] -P linear_layer.cmake
 #
-# Links the kernels of one linear layer, and nothing else, into one relocatable object: small, and closed but for memcpy,
-# memset and libm.  MORE and ROOT put a function of another archive beside them.
+# Links only the kernels of one linear layer into a relocatable object; it must be small and import nothing but memcpy,
+# memset and libm. MORE and ROOT add a function of another archive.
 cmake_minimum_required(VERSION 3.28)
 include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)
 set(limit 24576)

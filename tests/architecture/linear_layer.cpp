@@ -1,5 +1,5 @@
-// Prints the addresses of the functions that one linear layer needs, as a plan chooses them: 64 rows, 400 -> 120,
-// weights packed ahead.
+// Prints the addresses of the functions that a plan chooses for one linear layer: 64 rows, 400 -> 120, prepacked
+// weights.
 #include <cstdio>
 #include <cstring>
 

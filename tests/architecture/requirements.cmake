@@ -1,4 +1,4 @@
-# What lamina_missing says of tools that cannot compile the library, and that it says nothing of those that can.
+# lamina_missing reports tools that cannot compile the library, and only those.
 include(${REQUIREMENTS})
 function(check expected compiler version generator scan_deps)
   set(CMAKE_CXX_COMPILER_ID ${compiler})
@@ -23,7 +23,7 @@ check("^lamina is built by Ninja, .* this build folder uses Unix Makefiles: conf
   Clang 19.1.7 "Unix Makefiles" "")
 check("package clang-tools-19$" Clang 19.1.7 Ninja "")
 
-# Newer compilers are taken, and it is said that no test has run with them.
+# Newer compilers are accepted, with a note that they are untested.
 function(check_untested version expected)
   set(CMAKE_CXX_COMPILER_VERSION ${version})
   set(CMAKE_CXX_COMPILER /usr/bin/some++)

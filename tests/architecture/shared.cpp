@@ -1,4 +1,5 @@
-// Two archives made of this share the weak symbols of an inline function and a template; a test shows that this is refused.
+// Two archives of this file share the weak symbols of an inline function and a template; a test checks that this is
+// refused.
 template <class T> T twice(T x) { return x + x; }
 inline int once(int x) { return x; }
 

@@ -1,7 +1,7 @@
 # cmake -D NM=nm -D "ARCHIVES=a|b|c" -P symbols.cmake
 #
-# The archives of the instruction sets are compiled for different machines, so the linker must never have to choose
-# between a symbol of one and the same symbol of another; and a kernel calls nothing but memory functions and libm.
+# Archives of different instruction sets share no symbol, because the linker would choose one of them for all machines;
+# kernels call only memory functions and libm.
 cmake_minimum_required(VERSION 3.28)
 string(REPLACE "|" ";" ARCHIVES "${ARCHIVES}")
 include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)

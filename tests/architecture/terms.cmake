@@ -1,6 +1,6 @@
 # cmake -D FOLDERS=<folders> -P terms.cmake
 #
-# Fails where code or a document uses a word of its own for what the field has a term for, or British spelling.
+# Fails if code or a document uses another word for a term of the field, or British spelling.
 set(terms
   "anew=again" "rightly=correctly" "worded=diagnostic" "misfits?=mismatch" "letters_apart=edit_distance"
   "list_for=suggest_names" "strands?=register chain" "weaver?=compile_chain" "haste=latency" "hurried=low latency"
@@ -41,6 +41,6 @@ endforeach()
 if(count EQUAL 0)
   message(FATAL_ERROR "no files found in ${FOLDERS}")
 elseif(complaints)
-  message("${complaints}")  # before the sentence: FATAL_ERROR would wrap the lines
+  message("${complaints}")  # before the message: FATAL_ERROR would wrap the lines
   message(FATAL_ERROR "words that a reader has to learn here")
 endif()

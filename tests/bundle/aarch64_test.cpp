@@ -1,5 +1,5 @@
-// Bundles for aarch64: written here, linked into C programs by Clang and lld, and run under qemu. Where those are not installed
-// the program says so, and the test counts as skipped.
+// Bundles for aarch64: written here, linked into C programs by Clang and lld, run under qemu. Where these are not
+// installed, the program reports it and the test counts as skipped.
 #include <boost/test/unit_test.hpp>
 
 #include <sys/wait.h>
@@ -42,7 +42,7 @@ const std::string target = "aarch64-linux-gnu";
 const std::string c11 = CC " --target=" + target + " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 const std::string linked = CXX " --target=" + target + " -fuse-ld=lld -static -nostdlib++ ";
 
-/// Bundles a model and has the self-test run under qemu, and once more with no room for other roundings.
+/// Bundles a model and runs its self-test under qemu, also with no tolerance for rounding.
 template <class Model> std::string self_test(const std::string& name, const Model& net,
                                              std::initializer_list<shape> inputs, pass_options passes = {}) {
   const auto at = folder("aarch64_" + name);
@@ -68,7 +68,7 @@ template <class Model> std::string self_test(const std::string& name, const Mode
 
 BOOST_AUTO_TEST_SUITE(bundles_for_aarch64)
 
-// The kernels are compiled again, for one processor.
+// Compiles the kernels again, for one processor.
 BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   const auto at = folder("aarch64_lenet");
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 42});
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   BOOST_TEST(run(at, c11 + SOURCES "/lenet.c -o main.o && " + linked +
                          "main.o lenet.o -lm -o lenet && " QEMU " ./lenet lenet.weights in out") == "");
 
-  // What this process computes is near, whatever its set; what it computes by the kernels of that set is the same.
+  // Close to the results of this process on any instruction set; equal bits with the kernels of the same set.
   const auto bytes = text_of(at + "/out");
   BOOST_REQUIRE(bytes.size() == 40u);
   float got[10], same[10];
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(lenet_gives_the_bits_of_the_same_kernels_here) {
   BOOST_TEST(holds(text_of(at + "/lenet.h"), "float may be off by 1e-5 of the output's largest number"));
 }
 
-// Sums of integers are exact: every set gives the same bits. Filters in the lanes, pixels in the lanes, strides.
+// Sums of integers are exact: every set gives the same bits. Lanes hold filters or pixels; strides.
 BOOST_AUTO_TEST_CASE(quantized_nets_give_the_bits_of_this_process) {
   static constexpr auto strided = sequential(
       nn::conv2d{.in_channels = 1, .out_channels = 18, .kernel_size = 3, .stride = 2, .padding = 1}, nn::relu{},
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_pass_their_self_tests) {
              "");
 }
 
-// The outputs that are compared are not those of the net: the code is changed to look at other numbers.
+// The code is changed to compare other outputs than those of the net.
 BOOST_AUTO_TEST_CASE(the_self_test_can_fail) {
   const auto at = folder("aarch64_wrong");
   model<perceptron, input<"N", 4>> net;

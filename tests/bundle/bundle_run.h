@@ -1,4 +1,4 @@
-// What the tests of bundles share: folders, commands, and nets whose plans call most of the kernels. Include it after
+// Shared by the tests of bundles: folders, commands, and nets whose plans call most of the kernels. Include it after
 // `import lamina;` and the headers of strings, streams, files and <sys/wait.h>.
 #pragma once
 
@@ -28,7 +28,7 @@ template <class T> bool same_as_file(view<const T> a, const std::string& file) {
   return bytes.size() == a.size() * sizeof(T) && std::memcmp(bytes.data(), a.data(), bytes.size()) == 0;
 }
 
-/// Runs a command in a folder: what it says, and its exit status behind that where it is not 0.
+/// Runs a command in a folder: its output, followed by its exit status if that is not 0.
 inline std::string run(const std::string& folder, const std::string& command) {
   const int status = std::system(("cd '" + folder + "' && ( " + command + " ) > log 2>&1").c_str());
   auto output = text_of(folder + "/log");

@@ -26,7 +26,7 @@ namespace {
 
 inline constexpr auto functions = sequential(elementwise_functions::mean_of_all{});
 
-// In a build with sanitizers the kernels are instrumented: programs then have to be linked with them, too.
+// In a build with sanitizers the kernels are instrumented: programs must be linked with them, too.
 #ifdef SANITIZE
 constexpr bool instrumented = true;
 const std::string linked = CXX " " SANITIZE " ",
@@ -37,7 +37,7 @@ const std::string linked = CXX " -nostdlib++ -static ",
                   c99 = CC " -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -I. -c ";
 #endif
 
-// Has the self-test of a bundle run in a C program.
+// Runs the self-test of a bundle in a C program.
 std::string run_self_test(const std::string& name, const std::string& at) {
   std::string capitals = name;
   for (char& c : capitals) c = static_cast<char>(c >= 'a' && c <= 'z' ? c - 32 : c);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(lenet_in_c_gives_the_same_bits) {
                          "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
 
-  // A sanitizer sees the caller's memory and, of the source, the bundle's own code.
+  // Under sanitizers: the calling program, then the source of the bundle too.
   const std::string sanitized = " -g -fsanitize=address,undefined -fno-sanitize-recover=all ";
   BOOST_TEST(run(at, c99 + sanitized + SOURCES "/lenet.c -o main.o && " CXX " " + sanitized +
                          "main.o lenet.o -lm -o sanitized && ./sanitized lenet.weights in out") == "");
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(lenet_in_c_gives_the_same_bits) {
                          ".a -lm -o sanitized && ./sanitized lenet.weights in out") == "");
   BOOST_TEST(same_as_file(expected.data(), at + "/out"));
 
-  // No allocation, thread or stdio: nothing outside but what moves memory; and nothing is seen but the functions of the header.
+  // No allocation, thread or stdio: the only imports move memory, the only exports are the functions of the header.
   BOOST_TEST(run(at, NM " -u lenet.o | sed 's/^ *U //' | grep -v "
                         "'^memcpy$\\|^memset$\\|^memmove$\\|^_GLOBAL_OFFSET_TABLE_$' || true") == "");
   BOOST_TEST(run(at, NM " -g --defined-only lenet.o | sed 's/.* //'") ==
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(nets_of_all_kinds_give_the_same_bits) {
 }
 
 BOOST_AUTO_TEST_CASE(truths_decide_in_a_bundle_too) {
-  // Each iteration of a scan: the sum so far is doubled where x > 0, and else halved until it is below 1.
+  // Each iteration of a scan doubles the sum where x > 0, otherwise halves it until it is below 1.
   const tensor_type numbers{dtype::float32, {4}};
   auto doubled = std::make_shared<program>(), halved = std::make_shared<program>(),
        smaller = std::make_shared<program>(), body = std::make_shared<program>();
@@ -236,13 +236,13 @@ BOOST_AUTO_TEST_CASE(entries_share_constants_and_a_table_names_them) {
   BOOST_TEST(
       run(at, c99 + SOURCES "/dynamic.c -o main.o && " + linked + "main.o sums.o -lm -o main && ./main sums.weights") ==
       "16 float32 16 of 3: 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2 2\n16 float32 16 of 3: 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6\n");
-  // The head, what both share, one input for both self-tests, and a result each.
+  // The head, the shared constants, one input for both self-tests, and a result for each.
   BOOST_TEST(made.constant_bytes == 5u * 64);
   BOOST_TEST(text_of(at + "/sums.graph.dot").starts_with("digraph"));
   BOOST_TEST(text_of(at + "/products.graph.json").find("\"multiply\"") != std::string::npos);
 }
 
-// Weights that are constants of the program are in the bundle as the plan packed them, and not as they were given.
+// Constants of the program are stored as the plan packed them, not in their original form.
 BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
   const auto at = folder("constant");
   const auto made_of = [&](bool constant) {
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(constant_weights_are_packed) {
   BOOST_TEST(made_of(true) == made_of(false));
 }
 
-// Padding that meets a weight which is not finite is left out of sums by code that other bundles do not link.
+// Padding that meets a non-finite weight is left out of sums by code that other bundles do not link.
 BOOST_AUTO_TEST_CASE(finite_weights_need_no_repair) {
   const auto at = folder("finite");
   for (const bool finite : {true, false})
@@ -326,7 +326,7 @@ BOOST_AUTO_TEST_CASE(what_follows_from_weights_is_a_constant) {
   };
   BOOST_TEST(run_it() == "");
   BOOST_TEST(same_as_file(expected[0].elements<float>(), at + "/out"));
-  // The scale goes into the weights where it may.
+  // The scale is folded into the weights where possible.
   o.optimize = true;
   bundle::write(p, states, o);
   const auto optimized = program_factory(made, states, {.optimize = true}).create()(std::vector{input});
@@ -342,7 +342,7 @@ BOOST_AUTO_TEST_CASE(one_net_for_two_shapes) {
       net,
       {.name = "lenet", .inputs = {{1, 1, 28, 28}}, .directory = at, .entries = {{"lenet_of_8", {{8, 1, 28, 28}}}}});
   BOOST_TEST(two.constant_bytes <
-             one.constant_bytes + 8 * (784 + 10) * 4 + 128);  // the self-test of eight images, and no weights again
+             one.constant_bytes + 8 * (784 + 10) * 4 + 128);  // a self-test with eight images, and no second weights
   BOOST_TEST(run(at, c99 +
                          "-DENTRY=lenet_of_8 -DCAPITALS=LENET_OF_8 '-DHEADER=\"lenet.h\"' " SOURCES
                          "/self_test.c -o main.o && " +
@@ -489,7 +489,7 @@ int main(void) {
   return 0;
 }
 )";
-  // Side by side is for threads, of which a bundle has none.
+  // Parallel execution needs threads; a bundle has none.
   for (bool parallel : {false, true}) {
     pass_options passes;
     passes.parallel = parallel;
@@ -553,7 +553,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(with([](auto& o) { o.cpu = "no-such-processor"; }), "failed: "));
   BOOST_TEST(holds(with([](auto& o) { o.passes = pass_options{.compute = dtype::bfloat16}; }),
                    "error: bundle `lenet`: pass_options::compute is bfloat16"));
-  // Rows that are counted when the net runs.
+  // A data-dependent number of rows.
   program rows;
   const value all = rows.input("x", {dtype::float32, {"N", 2}});
   rows.output("y", compress(all, value(reduce_sum<1>(all) > 0)));
@@ -561,7 +561,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(said, "error: bundle `rows`: "), said);
   BOOST_CHECK_THROW(bundle::write(rows, {}, {.name = "rows", .inputs = {{5, 2}}, .directory = at}), unsupported_error);
   BOOST_TEST(holds(said, "the extent of its result is known only at run time"), said);
-  // All that no plan holds is named at once.
+  // One message lists all operations that cannot be planned.
   program host;
   auto same = std::make_shared<program>(), twice = std::make_shared<program>();
   same->output("y", same->input("x", {dtype::float32, {"N", 2}}));
@@ -580,7 +580,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_bundled_is_told) {
   BOOST_TEST(holds(all_of, "first: host_cond: it runs on the host, between plans; second: host_cond: it runs"), all_of);
   BOOST_TEST(holds(all_of, "its result is known only at run time; "), all_of);
   BOOST_TEST(holds(all_of, "run this net by a session, or build it without these operations"), all_of);
-  BOOST_TEST(std::filesystem::is_empty(at));  // nothing is left behind
+  BOOST_TEST(std::filesystem::is_empty(at));  // no files remain
 }
 
 BOOST_AUTO_TEST_CASE(names_of_others_are_refused) {
@@ -602,7 +602,7 @@ BOOST_AUTO_TEST_CASE(names_of_others_are_refused) {
     BOOST_TEST(holds(said, "choose another name for an entry"), said);
   }
   BOOST_TEST(std::filesystem::is_empty(at));
-  // A table has no macros, and what others end with is no name of theirs.
+  // A table has no macros, and a name that only ends like a reserved one is accepted.
   bundle::write(p, {},
                 {.name = "swin_t",
                  .inputs = {{4}},
@@ -649,12 +649,12 @@ BOOST_AUTO_TEST_CASE(nets_of_blobs_are_bundled) {
   n.assign(total, total + reduce_sum<0>(y));
   graph::workspace ws;
   ws.feed("total", vector<float>{10, 20, 30});
-  // As it stands: what it assigns is a state, and what it reads an input.
+  // The whole net: assigned blobs are states, blobs that are read are inputs.
   bundle::write(n, ws, {.name = "whole", .inputs = {{2, 3}, {3}}, .directory = at});
   BOOST_TEST(run_self_test("whole", at) == "");
   for (auto line : {"input    x ", "input    w ", "output   y ", "state    total "})
     BOOST_TEST(holds(text_of(at + "/whole.h"), line));
-  // What computes one blob from another: the workspace has the rest.
+  // The part that computes one blob from another; other blobs come from the workspace.
   const auto part = [&] { bundle::write(n, ws, {"x"}, {"y"}, {.name = "part", .inputs = {{1, 3}}, .directory = at}); };
   BOOST_TEST(holds(error_of(part), "there is no blob `w`"));
   const auto misspelt = [&] {
@@ -680,7 +680,7 @@ int main(void) {
 }
 )";
   BOOST_TEST(run(at, c99 + "part.c -o main.o && " + linked + "main.o part.o -lm -o main && ./main") == "0 2 4 6\n");
-  // Of a model, its predictor with its parameters.
+  // A model is bundled as its predictor, with its parameters.
   graph::model m("scores");
   {
     graph::model::scope here(m);
@@ -693,7 +693,7 @@ int main(void) {
   BOOST_TEST(!holds(text_of(at + "/scores.h"), "fc"));
 }
 
-// Calls are rows of a table: the entry does not grow with them, nor does the time that C compilers take.
+// Calls are rows of a table: neither the entry function nor the C compiler's time grows with them.
 BOOST_AUTO_TEST_CASE(many_operations_are_a_table) {
   const auto at = folder("many");
   for (const auto& [name, layers] : {std::pair<std::string, int>("some", 60), {"thousands", 600}}) {
@@ -720,7 +720,7 @@ BOOST_AUTO_TEST_CASE(many_operations_are_a_table) {
 }
 
 BOOST_AUTO_TEST_CASE(states_stay_in_the_mutable_weights) {
-  // y = sum + table[index], which is the next sum; nothing is assigned where the index is wrong.
+  // y = sum + table[index], stored as the next sum; an index out of range assigns nothing.
   const auto at = folder("states");
   program p;
   parameter_store states;

@@ -1,4 +1,4 @@
-// Bundles of ONNX files: the same bits as a session, for shapes and values of inputs that are given while the file is read.
+// Bundles of ONNX files: the bits of a session, for shapes and values of inputs that are given when the file is read.
 #include <boost/test/unit_test.hpp>
 
 #include <sys/wait.h>
@@ -35,7 +35,7 @@ const std::string flags = " " SANITIZE " ";
 const std::string flags = " ";
 #endif
 
-// A layer for one rate and another, of more rows, for all others.
+// One layer for one rate; another layer, with more rows, for all other rates.
 t::bytes of_rates() {
   const auto branch = [](const char* result, std::vector<t::bytes> nodes) {
     return t::graph{.nodes = std::move(nodes), .outputs = {t::untyped(result)}};
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_value_decides_a_branch) {
   const auto at = folder("onnx");
   const auto net = read(of_rates(), {.shapes = {{"input", {3, 4}}}, .numbers = {{"sr", 16000}}});
   BOOST_TEST(net.program->inputs().size() == 1u);
-  // lenet.c calls whatever has its name.
+  // The bundle is named for the entry that lenet.c calls.
   bundle::write(*net.program, net.states, {.name = "lenet", .inputs = {{3, 4}}, .directory = at});
   any_tensor x(tensor_type{dtype::float32, {3, 4}}), rate(tensor_type{dtype::int64, {}});
   for (std::size_t i = 0; i < 12; ++i) {
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_value_decides_a_branch) {
   const std::int64_t number = 16000;
   std::memcpy(rate.mutable_data(), &number, sizeof number);
   write_bytes(at + "/in", x.data(), x.bytes());
-  const auto whole = read(of_rates(), {});  // a session on the file as it is
+  const auto whole = read(of_rates(), {});  // a session on the unmodified file
   const auto expected = ir::session::owning(whole.program, whole.states).run(std::vector<any_tensor>{x, rate});
   BOOST_TEST(run(at, CC + flags + "-std=c11 -O1 -I. -c " SOURCES "/lenet.c -o main.o && " CXX + flags +
                          "main.o lenet.o -lm -o lenet && ./lenet lenet.weights in out") == "");

@@ -1,4 +1,4 @@
-// Keys: what may be one, and the hash that is made for it.
+// Keys: which types are accepted, and their hashes.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -77,7 +77,7 @@ static_assert(CacheKey<sixteen> && CacheKey<bits> && CacheKey<closed> && CacheKe
 static_assert(CacheKey<program_id>);
 static_assert(CacheKey<std::vector<std::vector<int>>> && CacheKey<std::tuple<int, std::string>>);
 
-// Refused; the sentences are read in tests/compile_fail.
+// Rejected types; tests/compile_fail checks the messages.
 struct points {
   const float* at;
   bool operator==(const points&) const = default;

@@ -1,4 +1,4 @@
-// The cache for one thread: what it keeps, what goes first, and its settings.
+// The single-threaded cache: its entries, the order of eviction, its settings.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(evict) {
   for (int i = 2; i < 5; ++i) BOOST_CHECK(c.get({i, i}) == i);
   BOOST_CHECK_EQUAL(c.evict(0), 0u);
   BOOST_CHECK_EQUAL(c.size(), 3u);
-  BOOST_CHECK_EQUAL(c.evict(10), 3u);  // more than there are
+  BOOST_CHECK_EQUAL(c.evict(10), 3u);  // more than the number of entries
   BOOST_CHECK_EQUAL(c.evict(10), 0u);
   for (int i = 0; i < 5; ++i) BOOST_CHECK(!c.get({i, i}));
   BOOST_CHECK_EQUAL(c.statistics().evictions, 5u);
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(put) {
   BOOST_CHECK(c.get({1, 1}) == "another one");
   BOOST_CHECK_EQUAL(c.size(), 1u);
   c.put({2, 2}, "two");
-  c.put({1, 1}, "one");  // the newest now
+  c.put({1, 1}, "one");  // now the most recent
   c.put({3, 3}, "three");
   BOOST_CHECK(!c.get({2, 2}));
   BOOST_CHECK(c.get({1, 1}) == "one");
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(clear_keeps_the_counts) {
   BOOST_CHECK(c.get({3, 3}) == 3);
 }
 
-// Every step beside a list that is searched from one end to the other.
+// Each step is compared with a list that is searched linearly.
 BOOST_AUTO_TEST_CASE(a_thousand_steps_beside_a_plain_list) {
   lru_cache<int, int> c(8);
   std::vector<std::pair<int, int>> plain;  // newest last
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_thousand_steps_beside_a_plain_list) {
   }
 }
 
-// What is not equal to itself would never be found again, nor taken out.
+// A key unequal to itself could never be found again, nor removed.
 BOOST_AUTO_TEST_CASE(a_key_with_a_nan_is_not_kept) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   lru_cache<float, int> numbers(2);

@@ -32,7 +32,7 @@ template <int... N> bool each_type_has_its_own(multi_cache& c, std::integer_sequ
 
 BOOST_AUTO_TEST_SUITE(multi)
 
-// Ten keys of two value types: built, found, displaced by ten others, and built again.
+// Ten keys of two value types: built, found, evicted by ten others, and built again.
 BOOST_AUTO_TEST_CASE(get_or_create) {
   multi_cache c({.entries = 10});
   int builds = 0;
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(get_or_create) {
   BOOST_CHECK_EQUAL((c.of<int, int>().statistics().builds), 30u);
   BOOST_CHECK_EQUAL((c.of<int, std::string>().statistics().evictions), 20u);
   BOOST_CHECK_EQUAL(c.statistics().hits, 20u);
-  BOOST_CHECK_EQUAL(c.statistics().entries, 20u);  // ten of each type: the limit is of a type
+  BOOST_CHECK_EQUAL(c.statistics().entries, 20u);  // ten of each type: the limit is per type
 }
 
 BOOST_AUTO_TEST_CASE(empty) {
@@ -98,14 +98,14 @@ BOOST_AUTO_TEST_CASE(copies_share_entries) {
   BOOST_CHECK_EQUAL(a.get_or_create(1, [] { return 10; }).value, 10);
   const auto found = b.get_or_create(1, [] { return 20; });
   BOOST_CHECK(found.value == 10 && found.lookup == cache_lookup::hit);
-  a = multi_cache();  // the entries are b's now
+  a = multi_cache();  // the entries now belong to b
   BOOST_CHECK_EQUAL(b.get_or_create(1, [] { return 20; }).value, 10);
   BOOST_CHECK_EQUAL(a.get_or_create(1, [] { return 30; }).value, 30);
   b.clear();
   BOOST_CHECK_EQUAL(b.get_or_create(1, [] { return 20; }).value, 20);
 }
 
-// Two builders that ask for each other's key, which have different types; and two caches that know nothing of each other.
+// Two builders that request each other's key, of different types; and two caches that share nothing.
 BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_across_types_are_told) {
   multi_cache c;
   shared_cache<int, int> one;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_across_types_are_told) {
         ++built;
       } catch (const state_error&) { ++told; }
     });
-    BOOST_CHECK_EQUAL(told.load(), 1);  // the other one builds what it waited for
+    BOOST_CHECK_EQUAL(told.load(), 1);  // the other thread builds the key that it waited for
     BOOST_CHECK_EQUAL(built.load(), 1);
   }
 }

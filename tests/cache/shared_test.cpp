@@ -1,4 +1,4 @@
-// The cache for many threads: one build for each key, whatever builders do; limits; visits; all of it at once.
+// The thread-safe cache: one build for each key, whatever builders do; limits; visits; all of these at once.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -22,7 +22,7 @@ namespace {
 
 using numbers = shared_cache<int, int>;
 
-/// A door that threads wait at until it is opened.
+/// Threads wait here until it is opened.
 class door {
  public:
   void open() {
@@ -51,7 +51,7 @@ struct counted {
 };
 using shared = std::shared_ptr<const counted>;
 
-/// What builders throw here.
+/// Thrown by builders of this test.
 struct failure {
   int of;
 };
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(get_or_create) {
   };
   ask(0, cache_lookup::miss);
   ask(0, cache_lookup::hit);
-  ask(10, cache_lookup::miss);  // in the place of the others
+  ask(10, cache_lookup::miss);  // evicts the others
   ask(0, cache_lookup::miss);
   BOOST_CHECK_EQUAL(builds, 30);
   const cache_statistics expected{
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_builder_that_throws_leaves_nothing) {
   BOOST_CHECK_EQUAL(c.statistics().builds, 4u);
 }
 
-// The order is exact for one thread, hits and builds mixed: beside the cache for one thread.
+// On one thread the order of hits and builds is exactly that of the single-threaded cache.
 BOOST_AUTO_TEST_CASE(one_thread_sees_the_exact_order) {
   numbers c({.entries = 8});
   lru_cache<int, int> plain(8);
@@ -171,12 +171,12 @@ BOOST_AUTO_TEST_CASE(bytes_stay_below_their_limit) {
   add(3, 300);
   BOOST_CHECK_EQUAL(c.statistics().bytes, 1000u);
   c.get(1);
-  add(4, 301);  // in the place of 2 and 3
+  add(4, 301);  // evicts 2 and 3
   BOOST_CHECK(c.get(1) && !c.get(2) && !c.get(3) && c.get(4));
   BOOST_CHECK_EQUAL(c.statistics().bytes, 701u);
-  add(5, 1001);  // more than all: handed out, and nothing goes for it
+  add(5, 1001);  // larger than the limit: returned but not kept, and nothing is evicted
   BOOST_CHECK(!c.get(5) && c.get(1) && c.get(4));
-  c.get_or_create(6, [] { return built{std::string("short"), 1000}; });  // its builder says what it costs
+  c.get_or_create(6, [] { return built{std::string("short"), 1000}; });  // the builder states the size
   BOOST_CHECK(c.get(6) && !c.get(1) && !c.get(4));
   BOOST_CHECK((c.statistics().bytes == 1000 && c.statistics().entries == 1));
   c.get_or_create(7, [] { return built{std::string("free"), 0}; });
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(a_visit_copies_nothing) {
   BOOST_CHECK(c.visit(1, build, [&](const shared& p) { uses = p->number; }) == cache_lookup::miss);
   BOOST_CHECK_EQUAL(uses, 7);
   BOOST_CHECK(c.visit(1, build, [&](const shared& p) { uses = p.use_count(); }) == cache_lookup::hit);
-  BOOST_CHECK_EQUAL(uses, 1);  // the cache's own
+  BOOST_CHECK_EQUAL(uses, 1);  // the cache's own handle
   BOOST_CHECK(
       (c.statistics() ==
        cache_statistics{.hits = 1, .misses = 2, .builds = 1, .entries = 1, .bytes = sizeof(int) + sizeof(shared)}));
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(what_is_visited_outlives_its_eviction) {
     };
     put(1);
     c.visit(1, [&](const shared& first) {
-      for (int key = 2; key < 10; ++key) put(key);  // the cache is used meanwhile
+      for (int key = 2; key < 10; ++key) put(key);  // the cache is used during the visit
       BOOST_CHECK(!c.get(1));
       BOOST_CHECK_EQUAL(counted::alive, 3);
       BOOST_CHECK_EQUAL(first->number, 1);
@@ -287,7 +287,7 @@ BOOST_AUTO_TEST_CASE(of_those_who_wait_for_a_failed_build_one_builds_next) {
           const int n = ++builds;
           std::this_thread::sleep_for(std::chrono::milliseconds(1));
           --inside;
-          if (n <= 3) throw failure{w};  // each gets what its own builder threw
+          if (n <= 3) throw failure{w};  // each caller gets the exception of its own builder
           return 42;
         });
         if (got.value != 42) ++overlaps;
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(of_those_who_wait_for_a_failed_build_one_builds_next) {
   }
 }
 
-// Whether the second thread comes while the first one builds is the machine's choice; it does so sooner or later.
+// Whether the second thread arrives during the first one's build depends on scheduling; it does so sooner or later.
 BOOST_AUTO_TEST_CASE(those_who_wait_get_an_empty_value_too) {
   bool waited = false;
   for (int again = 0; again < 50 && !waited; ++again) {
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_build_from_before_clear_is_not_kept) {
     std::thread builder([&] { old_value = c.get_or_create(1, old_build).value; });
     started.wait();
     c.clear();
-    if (asked_meanwhile) BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);  // waits for nobody
+    if (asked_meanwhile) BOOST_CHECK(c.get_or_create(1, [] { return 20; }).value == 20);  // does not wait
     finish.open();
     builder.join();
     BOOST_CHECK_EQUAL(old_value, 10);
@@ -376,11 +376,11 @@ BOOST_AUTO_TEST_CASE(builders_that_wait_in_a_circle_are_told) {
       });
     } catch (const state_error&) { ++told; }
   });
-  BOOST_CHECK_EQUAL(told.load(), 1);  // the other one builds what it waited for
+  BOOST_CHECK_EQUAL(told.load(), 1);  // the other thread builds the key that it waited for
   BOOST_CHECK((c.get(10) == 6 || c.get(11) == 6));
 }
 
-// Many threads, few places: hits, visits, builds, failures, evictions and clearing all at once.
+// Many threads, a small limit: hits, visits, builds, failures, evictions and clearing all at once.
 BOOST_AUTO_TEST_CASE(churn) {
   {
     const auto cost = [](const int& k, const shared&) { return static_cast<std::size_t>(300 + 5 * k); };
@@ -439,7 +439,7 @@ BOOST_AUTO_TEST_CASE(a_key_with_a_nan_is_built_each_time) {
   const auto s = cache.statistics();
   BOOST_CHECK_EQUAL(s.entries, 0u);
   BOOST_CHECK_EQUAL(s.builds, 100u);
-  BOOST_CHECK_EQUAL(value.use_count(), 1);  // nothing keeps it, a build under way neither
+  BOOST_CHECK_EQUAL(value.use_count(), 1);  // neither the cache nor a pending build holds it
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,10 +1,10 @@
 # cmake -D COMPILER=... -D FLAGS=... -D MODULES=<folder of compiled interfaces> -D SNIPPET=file.cpp [-D LINES=number] -P compile_fail.cmake
 cmake_minimum_required(VERSION 3.28)
-# An unmet constraint of an overload: the fourth message quotes the sentence, and those before it have three lines each.
+# An unmet constraint of an overload: the fourth message quotes the text, and the first three have three lines each.
 set(lines_of_a_mistake 12)
 separate_arguments(FLAGS UNIX_COMMAND "${FLAGS}")
 
-# Brackets and semicolons mean something in CMake's lists: stand-ins on both sides of each comparison.
+# Brackets and semicolons are special in CMake's lists: both sides of each comparison use placeholders.
 function(plain result text)
   string(REPLACE "[" "<<bracket>>" text "${text}")
   string(REPLACE "]" "<<end bracket>>" text "${text}")
@@ -24,7 +24,8 @@ function(refuse text)
   message(FATAL_ERROR "the snippet is not what it should be, see above")
 endfunction()
 
-# The first `lines_to_read` lines of each error of the snippet: head_<line of the error>; lines_of_errors are those lines.
+# The first `lines_to_read` lines of each error of the snippet: head_<line of the error>; lines_of_errors lists those
+# lines.
 function(split_errors output)
   string(REPLACE "\n" ";" lines "${output}")
   set(at "")
@@ -56,7 +57,7 @@ function(compile status output)
   set(${output} "${text}" PARENT_SCOPE)
 endfunction()
 
-# The first lines of the compiler's output, as many as are read.
+# The first `lines_to_read` lines of the compiler's output.
 function(first_lines result text)
   if(text STREQUAL "")
     set(${result} "" PARENT_SCOPE)
@@ -68,8 +69,8 @@ function(first_lines result text)
   set(${result} "${text}\n" PARENT_SCOPE)
 endfunction()
 
-# The output for each case: output_<case>.  An error belongs to the case in whose lines it, or the first of its notes on a
-# line of the snippet, stands; stray is what belongs to none.
+# The output for each case: output_<case>.  An error belongs to the case that contains its line, or else the first line
+# of the snippet in its notes; stray collects the others.
 function(split_cases output)
   string(REPLACE "\n" ";" lines "${output}")
   set(block "")
@@ -174,7 +175,7 @@ foreach(case IN LISTS names)
     set(lines_to_read ${LINES})
   endif()
   first_lines(head "${output_${case}}")
-  string(REPLACE "${case}::" "" head "${head}")      # the namespace that keeps the names of a case apart
+  string(REPLACE "${case}::" "" head "${head}")      # the namespace of the case
   string(REGEX MATCHALL "// expect: [^\n]+" expectations "${source_${case}}")
   foreach(expectation ${expectations})
     string(REPLACE "// expect: " "" expected "${expectation}")
@@ -190,7 +191,7 @@ foreach(case IN LISTS names)
   message("${case}:\n${head}")
 endforeach()
 
-# Cases, each with an error of its own.
+# Cases, each with a separate error.
 if(cases)
   split_errors("${output}")
   string(REPLACE "\n" ";" lines "${source}")

@@ -39,14 +39,14 @@ def statements(source):
 
 
 def split_outside(text, separators):
-    """The parts of an expression between separators that stand outside of brackets and literals."""
+    """The parts of an expression between separators outside of brackets and literals."""
     parts, depth, last = [], 0, 0
     for token in re.finditer(rf'{LITERAL}|{CHARACTER}|<<|.', text, re.S):
         if token.group() in ("(", "["):
             depth += 1
         elif token.group() in (")", "]"):
             depth -= 1
-            if depth < 0:    # the end of what encloses the expression
+            if depth < 0:    # the end of the enclosing expression
                 return parts + [text[last:token.start()]]
         elif depth == 0 and token.group() in separators:
             parts.append(text[last:token.start()])
@@ -59,14 +59,14 @@ def words_in(text):
 
 
 def literal(operand):
-    """What adjacent string literals say, or None where the operand is something else."""
+    """The text of adjacent string literals, or None for another operand."""
     if not re.fullmatch(rf'\s*{LITERAL}(\s*{LITERAL})*\s*', operand):
         return None
     return "".join(re.sub(r"\\(.)", r"\1", part[1:-1]) for part in re.findall(LITERAL, operand))
 
 
 def spellings(operand):
-    """What an operand may say: a literal, alternatives that are sentences, or None for anything."""
+    """The possible texts of an operand: a literal, alternatives that are messages, or None for anything."""
     said = literal(operand)
     if said is not None:
         return [said]
@@ -86,10 +86,10 @@ CALL = re.compile(r'(?:\blacks|\brefuse|\breturn text|\btext\s+\w+|static_assert
 
 
 def sentences(source):
-    """Pairs of a line number and a sentence: its literals, with None for what stands between them."""
+    """Pairs of a line number and a message: its literals, with None for anything in between."""
     found = []
     for line, code in statements(source):
-        if "raise(" in code:    # at run time alone
+        if "raise(" in code:    # only at run time
             continue
         stream = STREAM.search(code)
         call = CALL.search(code)

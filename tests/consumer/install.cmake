@@ -1,3 +1,3 @@
-# cmake -D BUILD=tree -D PREFIX=folder -P install.cmake: a fresh prefix each time, so that nothing stale is found.
+# cmake -D BUILD=tree -D PREFIX=folder -P install.cmake: a fresh prefix each time, without stale files.
 file(REMOVE_RECURSE ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${PREFIX} COMMAND_ERROR_IS_FATAL ANY)

@@ -1,4 +1,4 @@
-// Contexts: their threads, and one slot per type whichever thread asks first.
+// Contexts: their threads, and one slot for each type, whichever thread requests it first.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -32,7 +32,7 @@ template <int... N> bool all_there(context& c, std::integer_sequence<int, N...>)
   return ((c.slot<numbered<N>>().value == N) && ...);
 }
 
-// An entry that must still be there when one made later goes.
+// An entry that must outlive an entry made later.
 struct first_made {
   int value = 7;
 };

@@ -1,4 +1,4 @@
-// The allocator: alignment, counters, limits, and the memory that threads keep.
+// The allocator: alignment, counters, limits, and the memory cached by threads.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -32,7 +32,7 @@ struct owned_block {
   void* at;
   std::size_t bytes;
 };
-// Allocates and releases blocks of many sizes, each filled with a number of its own, and says whether all were intact.
+// Allocates and releases blocks of many sizes, each filled with a distinct number; returns whether all were intact.
 class churn {
  public:
   explicit churn(int seed) : stream_(seed, 7) {}
@@ -66,7 +66,7 @@ class churn {
   bool intact_ = true;
 };
 
-// Has the system refuse membarrier(2) to this process and those that follow it.
+// Makes the system refuse membarrier(2) to this process and its children.
 bool refuse_membarrier() {
   sock_filter steps[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
                          BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
@@ -77,7 +77,7 @@ bool refuse_membarrier() {
 }
 constexpr const char* refused_here = "LAMINA_TEST_NO_MEMBARRIER";
 
-// Memory of this process that is in RAM.
+// Resident memory of this process.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t total = 0, resident = 0;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(an_error_holds_its_numbers) {
   });
 }
 
-// What a thread has gathered and not told yet counts too.
+// Bytes that a thread has counted locally and not yet reported count toward the limit, too.
 BOOST_AUTO_TEST_CASE(a_limit_knows_what_other_threads_have_gathered) {
   std::latch allocated(1), over(1);
   std::thread other([&] {
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_limit_below_nothing_is_refused) {
     BOOST_CHECK_EXCEPTION(memory::limit(odd), value_error, [&](const value_error& e) {
       return e.what() == "memory::limit: `bytes` is " + std::to_string(odd) + "; expected 0 or more; 0 is no limit";
     });
-  BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);  // the limit is what it was
+  BOOST_CHECK_THROW(memory::allocate(6000), out_of_memory);  // the limit is unchanged
   memory::limit(0);
 }
 
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(memory_that_idle_threads_keep_goes_back_to_the_system) {
       for (void* p : all) memory::release(p, bytes);
       kept.count_down();
       over.wait();
-      memory::release(memory::allocate(bytes), bytes);  // its cache serves as before
+      memory::release(memory::allocate(bytes), bytes);  // its cache works as before
     });
   kept.wait();
   const auto cached = memory::counters().cached, resident = resident_bytes();
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(memory_is_trimmed_under_threads_that_use_it) {
   const auto after = memory::counters();
   BOOST_CHECK_EQUAL(after.current, before.current);
   BOOST_CHECK_EQUAL(after.cached, 0);
-  // As many blocks as the same work allocates without anybody who trims.
+  // The same work allocates as many blocks without any trimming.
   for (int w = 0; w < 8; ++w) {
     churn c(100 + w);
     for (int i = 0; i < 4000; ++i) c.step();
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(memory_is_trimmed_under_threads_that_use_it) {
 }
 
 BOOST_AUTO_TEST_CASE(where_membarrier_is_refused_threads_trim_themselves) {
-  if (!std::getenv(refused_here)) {  // this test and others, in a process of their own
+  if (!std::getenv(refused_here)) {  // reruns this and other tests in a child process
     const pid_t child = ::fork();
     if (child == 0) {
       ::setenv(refused_here, "1", 1);
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(where_membarrier_is_refused_threads_trim_themselves) {
 BOOST_AUTO_TEST_CASE(what_the_system_refuses_is_told_and_not_counted) {
   auto before = memory::counters();
   auto refused = [](const error& e) { return std::string(e.what()).starts_with("out of memory"); };
-  // One that no machine has, and those that a rounding would turn into little.
+  // More than any machine has, and sizes whose rounding up would overflow.
   for (std::size_t bytes : {std::size_t(1) << 62, ~std::size_t(0) - 100, ~std::size_t(0)})
     BOOST_CHECK_EXCEPTION(memory::allocate(bytes), out_of_memory, refused);
   BOOST_CHECK_EXCEPTION(memory::allocate(std::size_t(1) << 62), out_of_memory, [](const error& e) {

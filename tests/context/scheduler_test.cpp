@@ -1,4 +1,4 @@
-// Schedulers of the caller's: what they must offer, and that work on them is the work on a pool, bit for bit.
+// User-defined schedulers: their required members, and the same bits as on a pool.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using namespace lamina;
 
 namespace {
 
-// A thread for each call.
+// Starts a thread for each call.
 struct jthreads {
   int width = 3;
   std::atomic<int>* calls = nullptr;
@@ -30,7 +30,7 @@ struct jthreads {
     for (std::size_t i = 0; i < n; ++i) threads.emplace_back([=] { f(i); });
   }
 };
-// What another library's pool may look like from outside.
+// A possible interface of another library's pool.
 struct foreign_pool {
   std::size_t concurrency() { return 4; }
   void bulk(std::size_t n, const std::function<void(std::size_t)>& f) {
@@ -39,7 +39,7 @@ struct foreign_pool {
     });
   }
 };
-// All on the calling thread, one after the other.
+// All calls on the calling thread, in order.
 struct one_after_the_other {
   int concurrency() const { return 5; }
   template <class F> void bulk(std::size_t n, const F& f) const {
@@ -66,7 +66,7 @@ struct of_width {
     for (std::size_t i = 0; i < n; ++i) f(i);
   }
 };
-// Cannot be moved, and so is handed in by reference alone.
+// Cannot be moved, so it is passed by reference.
 struct pinned : one_after_the_other {
   pinned() = default;
   pinned(const pinned&) = delete;
@@ -86,7 +86,7 @@ static_assert(std::constructible_from<context, pinned&> && !std::constructible_f
               !std::constructible_from<context, no_width&>);
 static_assert(!std::copy_constructible<context> && !std::constructible_from<context, context&>);
 
-// Every index once, workers below the width, and no two calls of a worker at once.
+// Every index runs once, workers are below the width, and no worker has two calls at once.
 void runs_everything_once(context& where) {
   struct ledger {
     std::vector<std::atomic<int>> ran = std::vector<std::atomic<int>>(100), inside = std::vector<std::atomic<int>>(8);

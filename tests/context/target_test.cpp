@@ -1,4 +1,4 @@
-// The instruction set that LAMINA_ISA chooses; the test runs once for each that the machine has.
+// The instruction set that LAMINA_ISA selects; the test runs once for each set of the machine.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdlib>
@@ -13,7 +13,7 @@ using namespace lamina;
 
 BOOST_AUTO_TEST_SUITE(target)
 
-// In a process of its own, which has not asked for the set before.
+// In a child process that has not queried the set before.
 BOOST_AUTO_TEST_CASE(a_name_that_is_no_set_is_refused) {
   pid_t child = fork();
   if (child == 0) {

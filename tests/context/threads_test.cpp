@@ -23,7 +23,7 @@ using namespace lamina;
 
 namespace {
 
-// Counts for every index how often it ran, and for every worker whether two calls overlapped.
+// Counts how often each index ran, and whether two calls of a worker overlapped.
 struct ledger {
   explicit ledger(std::size_t n, int workers) : ran(n), inside(static_cast<std::size_t>(workers)) {}
   std::vector<std::atomic<int>> ran;
@@ -51,7 +51,7 @@ double cpu_seconds() {
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A scheduler that makes one call after the other.
+// A scheduler that makes the calls in order on one thread.
 struct in_turn {
   int concurrency() const { return 4; }
   template <class F> void bulk(std::size_t n, const F& f) const {
@@ -59,7 +59,7 @@ struct in_turn {
   }
 };
 
-// What a run in stages did, and whether a call began before the stage before it had ended.
+// Records a run in stages, and whether a call began before the previous stage had ended.
 struct staged_ledger {
   explicit staged_ledger(std::vector<std::size_t> of) : sizes(std::move(of)), ran(sizes.size()), ended(sizes.size()) {
     for (std::size_t s = 0; s < sizes.size(); ++s) ran[s] = std::vector<std::atomic<int>>(sizes[s]);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_pool_runs_every_index_once) {
 BOOST_AUTO_TEST_CASE(a_pool_wakes_from_sleep) {
   thread_pool pool(3);
   for (int again = 0; again < 5; ++again) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // beyond the time that threads spin
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // longer than threads spin
     runs_everything_once(pool, 50);
   }
 }
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(when_several_workers_fail_none_is_lost) {
       std::atomic<int>& turn;
       ~next() { ++turn; }
     } after{turn};
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that the one before is written down
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));  // so that the previous error is recorded first
     fail();
   };
   auto first_of_ours = [&](int w) {
@@ -286,7 +286,7 @@ BOOST_AUTO_TEST_CASE(a_thread_that_cannot_be_started) {
   if (child == 0) {
     int wrong = 1;
     try {
-      // Stacks of 16 GiB, which fit no process of 8: those of threads that ended are too small to be used again.
+      // Stacks of 16 GiB do not fit into a process of 8 GiB; those of ended threads are too small to be reused.
       ::pthread_attr_t large;
       ::pthread_attr_init(&large);
       ::pthread_attr_setstacksize(&large, std::size_t(16) << 30);
@@ -337,7 +337,7 @@ BOOST_AUTO_TEST_CASE(a_failure_ends_the_stages) {
   }
 }
 
-// Lanes that a scheduler makes one after the other, or of which the last comes late, find what is left.
+// Lanes that a scheduler runs in order, or the last of them late, take the remaining work.
 BOOST_AUTO_TEST_CASE(stages_need_no_second_lane) {
   thread_pool pool{in_turn()};
   staged_ledger l({3, 1, 9, 4});

@@ -1,4 +1,4 @@
-// Run-time behavior of :core: error types and limits of names.
+// Run-time behavior of :core: error types and the length limits of names.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -10,7 +10,7 @@ import lamina;
 
 BOOST_AUTO_TEST_SUITE(core)
 
-// Numbers of errors, which are made in constant expressions too.
+// Numbers in messages of errors, also in constant expressions.
 BOOST_AUTO_TEST_CASE(numbers_in_messages) {
   constexpr double infinite = std::numeric_limits<double>::infinity(),
                    no_number = std::numeric_limits<double>::quiet_NaN();
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(utf8_is_told_from_other_bytes) {
   for (const char* good :
        {"", "abc", "gr\xc3\xb6\xc3\x9f", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xed\x9f\xbf", "\xf4\x8f\xbf\xbf"})
     BOOST_TEST(lamina::is_utf8(good), good);
-  // Cut, alone, too long, a surrogate, beyond the last character.
+  // Truncated, a lone continuation byte, overlong, a surrogate, beyond the last code point.
   for (const char* bad :
        {"\xff", "a\xc3", "\x80", "\xc0\xaf", "\xe0\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82z"})
     BOOST_TEST(!lamina::is_utf8(bad), bad);

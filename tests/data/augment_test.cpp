@@ -1,4 +1,4 @@
-// Changes of pictures: against small examples, and what random ones keep.
+// Image augmentations: small examples, and invariants of random ones.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(cutout_clears_a_square) {
     }
     counts.insert(zeros);
   }
-  BOOST_CHECK_EQUAL(*counts.rbegin(), 32u);  // whole
+  BOOST_CHECK_EQUAL(*counts.rbegin(), 32u);  // top left corner
   BOOST_CHECK_EQUAL(*counts.begin(), 8u);    // in the corner of the top and the left
 }
 

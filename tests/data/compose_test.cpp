@@ -1,4 +1,4 @@
-// Data sets made of data sets, and batches of them.
+// Data sets composed of other data sets, and batches of them.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -31,7 +31,7 @@ template <class D> std::vector<std::int64_t> all_of(const D& d) {
   for (std::int64_t i = 0; i < d.size(); ++i) all.push_back(d[i]);
   return all;
 }
-// Sample i: i % 4 numbers i, and i.
+// Sample i: i % 4 copies of i, and the number i.
 struct growing {
   std::int64_t count = 10;
   std::int64_t size() const { return count; }

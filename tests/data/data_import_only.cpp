@@ -1,4 +1,4 @@
-// What a program without any header does with a data set.
+// Uses a data set in a program without any header.
 import lamina;
 
 double sum_of_shard(const lamina::image_dataset& data, int worker, int workers, long long& labels) {

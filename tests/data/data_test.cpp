@@ -26,7 +26,7 @@ image_dataset small(normalization n = {}) {
   return {images, vector<std::int64_t>{2, 0, 1}, {"a", "b", "c"}, n};
 }
 
-// Writes a part of Fashion-MNIST of `n` images whose bytes are their number.
+// Writes `n` images of a part of Fashion-MNIST; all bytes of an image are its index.
 void write_part(const test_files::folder& dir, const std::string& prefix, unsigned n, bool gzip, unsigned height = 28,
                 char label = 0, int missing = 0) {
   std::string pixels, labels;

@@ -1,4 +1,4 @@
-// Data sets of any samples: what is one, and how batches of them are read.
+// Data sets of any samples: the requirements, and how batches are read.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct labeled {
   vector<float> x;
   std::int64_t y;
 };
-// Sample i: i % 4 numbers i, and i.
+// Sample i: i % 4 copies of i, and the number i.
 struct growing {
   std::int64_t count = 6;
   std::int64_t size() const { return count; }

@@ -1,4 +1,4 @@
-// Batches that threads load ahead: order, errors, reports.
+// Batches that threads load in advance: order, errors, reports.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -22,7 +22,7 @@ using engine_test::message_of;
 
 namespace {
 
-// Sample i: i % 5 numbers i, and i. Some take longer than others, and some cannot be read.
+// Sample i: i % 5 copies of i, and the number i. Some take longer than others, and some cannot be read.
 struct uneven {
   std::int64_t count = 60, broken = -1;
   std::int64_t size() const { return count; }
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(samples_that_fail_are_skipped_and_counted) {
     loader none(uneven{10, 1}, {.batch = 4, .threads = threads, .on_error = sample_failure::skip});
     BOOST_CHECK(none.epoch(0).begin() == none.epoch(0).end());
   }
-  // Samples that differ from the first of their batch, where none are padded: an error of the batch, or left out.
+  // Without padding, a sample whose shape differs from the first one's is an error of the batch, or left out.
   loader strict(uneven{}, {.batch = 4, .pad = false});
   BOOST_CHECK_THROW(epoch_of(strict, 0), shape_error);
   loader alike(uneven{20}, {.batch = 10, .pad = false, .on_error = sample_failure::skip});
@@ -159,12 +159,12 @@ BOOST_AUTO_TEST_CASE(warm_batches_allocate_nothing) {
 }
 
 namespace {
-// Sentences in memory, of different lengths, with a number each.
+// Sentences of different lengths in memory, with a number each.
 struct kept {
   std::vector<float> words;
   std::uint8_t label = 0;
 };
-// What batches of an epoch allocate, once one before it has been read.
+// Allocations for the batches of an epoch, after one batch was read.
 template <class D> long allocated_by(const D& data, loader_options o) {
   loader l(data, o);
   double sum = 0;

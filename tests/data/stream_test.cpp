@@ -1,4 +1,4 @@
-// Streams: batches of ranges whose size is not known.
+// Streams: batches from ranges of unknown size.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct sample {
   std::int64_t label;
 };
 
-/// Numbers that are counted as they are taken; no size, and read once.
+/// A single-pass range without a size; counts the numbers that are taken.
 class counting {
  public:
   counting(std::int64_t count, std::int64_t* taken) : count_(count), taken_(taken) {}
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(samples_come_once_and_in_order) {
   BOOST_TEST(labels_of({.batch = 4}, 0).empty());
 }
 
-// No more is taken from the range than the batch and the window need.
+// No more is taken from the range than batch and window need.
 BOOST_AUTO_TEST_CASE(the_range_is_read_when_a_batch_is_due) {
   std::int64_t taken = 0;
   auto s = dataset::stream(counting(1000, &taken), {.batch = 5, .shuffle = 20});
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(a_window_shuffles_by_its_seed) {
   BOOST_TEST((a != other_seed));
   BOOST_TEST(std::set<std::int64_t>(a.begin(), a.end()).size() == 200u);
   BOOST_TEST(!std::is_sorted(a.begin(), a.end()));
-  // A sample comes no sooner than it was in the window.
+  // A sample comes at most 50 positions early: the size of the window.
   for (std::size_t i = 0; i < a.size(); ++i) BOOST_TEST(a[i] < static_cast<std::int64_t>(i) + 50);
 }
 

@@ -1,4 +1,4 @@
-// Rows of tensors and arrays in files, and tables of CSV files.
+// Tables: rows of tensors, arrays in files, CSV files.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(errors_name_file_line_and_column) {
 }
 
 BOOST_AUTO_TEST_CASE(a_few_fields_that_are_no_numbers_make_no_words) {
-  // Where the field is does not matter.
+  // The position of the field does not matter.
   for (const std::string_view text :
        {"a,b\n1,2\n1,3o\n1,4\n", "a,b\n1,3o\n1,2\n1,4\n", "a,b\n1,2\n1,NA\n1,3o\n1,4\n"}) {
     const std::string why = failure(text, {.missing = missing_rule::mean});
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_few_fields_that_are_no_numbers_make_no_words) {
     BOOST_TEST(rest.left_out().at(0).starts_with("t.csv:"));
     BOOST_CHECK(source_of(rest).fields()[0] == (tensor_type{dtype::float32, {2}}));
   }
-  // Half of them are no more than half.
+  // Exactly half are numbers: not a majority.
   BOOST_CHECK_EQUAL(table("b\n1\nx\n").words().at("b").size(), 2u);
   BOOST_CHECK_EQUAL(table("b\n7\nx\ny\n").words().at("b").size(), 3u);
 }
@@ -171,7 +171,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
   const auto train =
       table("x,color,n,kind\n1,red,2,a\n3,blue,,b\n5,red,6,a\n", {.targets = {"kind"}, .missing = missing_rule::mean});
   BOOST_CHECK_EQUAL(train.schema().columns.at(2).mean, 4);
-  // Columns in another order, one more, numbers that are missing, words in another order.
+  // Reordered columns, an additional column, missing numbers, reordered categories.
   const auto test = table("id,kind,n,color,x\n7,b,,blue,\n8,a,1,red,2\n", {.like = train});
   BOOST_REQUIRE_EQUAL(source_of(test).fields().size(), 3u);
   BOOST_TEST(elements<float>(test.rows().columns()[0]) == (std::vector<float>{3, 4, 2, 1}),
@@ -181,15 +181,15 @@ BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
   BOOST_TEST(elements<std::int64_t>(test.rows().columns()[2]) == (std::vector<std::int64_t>{1, 0}),
              boost::test_tools::per_element());
   BOOST_CHECK_EQUAL(test.location(1, 0, 1), "t.csv:3, column `n`");
-  // To be predicted: no target.
+  // For prediction: without the target.
   const auto open = table("x,color,n\n1,red,\n", {.like = train});
   BOOST_CHECK_EQUAL(source_of(open).fields().size(), 2u);
   BOOST_CHECK_EQUAL(elements<float>(open.rows().columns()[0])[1], 4);
-  // And a third one like the second.
+  // A third table, like the second.
   BOOST_CHECK_EQUAL(elements<float>(table("x,color,n\n,red,1\n", {.like = open}).rows().columns()[0])[0], 3);
-  // A rule of its own.
+  // With another rule for missing values.
   BOOST_CHECK_EQUAL(table("x,color,n\n1,red,\n2,red,3\n", {.missing = missing_rule::skip, .like = train}).size(), 1);
-  // What does not fit.
+  // Mismatches.
   const auto like = [&](std::string_view text) { return failure(text, {.like = train}); };
   BOOST_CHECK_EQUAL(
       like("x,colr,n\n1,red,2\n"),
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(rows_that_cannot_be_read_are_left_out_and_counted) {
   BOOST_CHECK_EQUAL(failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
                     "t.csv: none of its rows can be used: 2 are skipped, the first: t.csv:2: the row has 1 field; "
                     "expected 2, as in the first row");
-  // Words of rows that are left out are none.
+  // Rows that are left out contribute no categories.
   const auto words = table("a,b\nx,1\ny,\nz,2\n", {.on_error = sample_failure::skip});
   BOOST_TEST(words.words().at("a") == (std::vector<std::string>{"x", "z"}), boost::test_tools::per_element());
 }

@@ -1,5 +1,5 @@
-// One sample's result has the same bits whatever surrounds it: the run, the number of threads, the reference model, the
-// place in the batch, the plan's and the memory's age, other samples merged with it. At least 10,000 comparisons.
+// A sample's result has the same bits in any circumstances: run, number of threads, reference model, position in the
+// batch, age of plan and memory, other samples merged with it. At least 10,000 comparisons.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -18,7 +18,7 @@ constexpr auto convolutions = sequential(
     nn::max_pool2d{.kernel_size = 2}, nn::conv2d{.in_channels = 6, .out_channels = 16, .kernel_size = 3, .padding = 1},
     nn::relu{}, nn::flatten{}, nn::linear{.in_features = 16 * 7 * 7, .out_features = 33}, nn::tanh{},
     nn::linear{.in_features = 33, .out_features = 10}, nn::softmax{});
-// One image is made in parts by rows, and its filter has more elements than its result.
+// One image is split by rows, and its filter has more elements than its result.
 constexpr auto one_channel =
     sequential(nn::conv2d{.in_channels = 32, .out_channels = 1, .kernel_size = 9, .padding = 4}, nn::relu{});
 constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_features = 257}, nn::relu{},
@@ -69,7 +69,7 @@ any_tensor samples_of(const any_tensor& batch, std::int64_t first, std::int64_t 
                     static_cast<std::size_t>(batch.data() - static_cast<const std::byte*>(batch.memory().data())) +
                         static_cast<std::size_t>(first) * row);
 }
-// Lanes one after the other, the last one first.
+// Calls the lanes in order, the last one first.
 struct backwards {
   int concurrency() const { return 3; }
   template <class F> void bulk(std::size_t n, const F& f) {
@@ -89,7 +89,7 @@ template <class Runner> any_tensor run(Runner& runner, const any_tensor& x) {
 
 struct tally {
   std::int64_t compared = 0, different = 0;
-  // Each sample of y against that of the batch from `first` on.
+  // Compares each sample of y with the batch's samples from `first` on.
   void compare(const any_tensor& y, const any_tensor& expected, std::int64_t first) {
     const auto row = expected.bytes() / static_cast<std::size_t>(expected.shape().at(0));
     for (std::int64_t i = 0; i < y.shape().at(0); ++i) {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
       t.compare(run(scheduled, x[k]), expected[k], 0);
       BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }
-    // references of several nets in turn, in memory that they lend each other
+    // references of several nets alternate, in memory that they lend each other
     for (std::size_t i = 0; i < 4; ++i)
       for (std::int64_t n = 1; n <= max_batch; ++n)
         for (std::size_t k = 0; k < nets.size(); ++k) {

@@ -1,4 +1,4 @@
-// CSV: the first byte chooses how the rest is read. All numbers are finite, all words are among those of their column, and every
+// CSV: the first byte selects the options. All numbers are finite, all categories are in their column's list, and every
 // row can be read.
 #include <cmath>
 #include <cstddef>
@@ -55,7 +55,7 @@ void examine(const unsigned char* data, unsigned long size) {
     const csv_options o = options_of(data[0]);
     const csv_table t = datasets::csv_text(text, "fuzz.csv", o);
     check(t);
-    // Read as itself it is itself.
+    // Read again with its own schema, the table is the same.
     const csv_table again = datasets::csv_text(
         text, "fuzz.csv", {.header = o.header, .separator = o.separator, .like = t, .on_error = o.on_error});
     if (again.size() != t.size() || again.skipped() != t.skipped()) std::abort();

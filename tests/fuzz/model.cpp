@@ -1,5 +1,5 @@
-// The files of a model by name, of which the fuzzer gives one: the program of its net or of the one that fills it, whose weights
-// are made to fit it, or the bytes of weights. A model that loads can be written again.
+// The files of a model by name. The fuzzer supplies one: the program of the net or of its initialization, with weights
+// made to fit, or the bytes of the weights. A model that loads can be written again.
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -39,7 +39,7 @@ struct saved {
     graph::save(folder / "m", m, ws);
     main = {load_net(folder / "m"), bytes_of(folder / "m.safetensors")};
     init = {load_net(folder / "m_init"), bytes_of(folder / "m_init.safetensors")};
-    // With LAMINA_FUZZ_SEED a corpus begins there: what `examine` takes, the first letter naming the part.
+    // LAMINA_FUZZ_SEED: writes a seed corpus there: inputs of `examine`, the first letter selecting the file.
     if (const char* to = std::getenv("LAMINA_FUZZ_SEED")) {
       const std::string seeds[] = {"a" + main.net.program->to_json(), "b" + init.net.program->to_json(),
                                    "c" + main.bytes, "d" + init.bytes};
@@ -49,7 +49,7 @@ struct saved {
   }
 };
 
-// Writes another program in place of a part's own; not where a state of it is large or of no known size.
+// Writes another program over the file's own, unless one of its states is large or has unknown extents.
 bool write_program(const std::string& path, std::string_view json, const saved_net& like) {
   const auto p = read_program(json, {}, "fuzz");
   parameter_store states;

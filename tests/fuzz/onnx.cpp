@@ -1,5 +1,5 @@
-// ONNX models. What is read can be written as a program and read again; where it is small it is planned and run. Mutations keep to the wire
-// format, as most others end at the first length that does not fit.
+// ONNX models. Models that load are written as programs and read again; small ones are planned and run. Mutations keep
+// to the wire format, because most others fail at the first wrong length.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -29,7 +29,7 @@ using engine_test::made_up;
 
 namespace {
 
-// As in structure.cpp: what goes beyond the limit is an error and no lack of memory.
+// As in structure.cpp: exceeding the limit is an error, not out of memory.
 const std::shared_ptr<context>& here() {
   static const auto where = [] {
     memory::limit(std::int64_t(512) << 20);
@@ -40,7 +40,7 @@ const std::shared_ptr<context>& here() {
   return where;
 }
 
-// A loop may be written to never end.
+// A loop in a model may never end.
 struct until {
   std::chrono::steady_clock::time_point end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   bool stop_requested() const noexcept { return std::chrono::steady_clock::now() >= end; }
@@ -66,7 +66,7 @@ enum class kind : std::uint8_t {
   entry
 };
 
-// What the field of a message is, as far as it is a message.
+// Kind of the message in a field; a leaf if it is none.
 kind kind_of(kind in, std::uint64_t field) {
   struct member {
     kind in;
@@ -109,7 +109,7 @@ bool take_varint(std::string_view& s, std::uint64_t& v) {
   }
   return false;
 }
-// False where the bytes are no message; what was read before stays.
+// False if the bytes are not a message; fields read before remain.
 bool parse(std::string_view s, kind in, std::vector<field>& to, int depth = 0) {
   while (!s.empty()) {
     field f;
@@ -229,7 +229,7 @@ void change_leaf(random_source& r, const std::vector<place>& all, const place& p
     f.bytes = known[below(r, known.size())].op;
     return;
   }
-  if (f.wire == 2 && below(r, 4)) {  // what stands at another place of the same kind
+  if (f.wire == 2 && below(r, 4)) {  // the contents of another field of the same kind
     std::vector<const field*> like;
     for (const auto& q : all)
       if (q().wire == 2 && q().is == kind::leaf && (is_name(p) ? is_name(q) : q.in == p.in && q().number == f.number))
@@ -260,7 +260,7 @@ void mutate(random_source& r, std::vector<field>& model) {
       return;
     }
     case 2: std::swap(*at, (*p.list)[below(r, p.list->size())]); return;
-    case 3: {  // a field of the same kind of message from elsewhere
+    case 3: {  // a field from elsewhere, of the same kind of message
       std::vector<const field*> like;
       for (const auto& q : all)
         if (q.in == p.in) like.push_back(&q());
@@ -276,7 +276,7 @@ void mutate(random_source& r, std::vector<field>& model) {
   if (!leaves.empty()) change_leaf(r, all, leaves[below(r, leaves.size())]);
 }
 
-// What was read is written, or refused in words, and what was written is a file that is read or refused in words.
+// A model that loads is written or refused with an error, and the written file is read or refused with an error.
 void write_again(const saved_net& net) {
   static const scratch_folder folder;
   const std::string file = folder / "again.onnx";
@@ -291,7 +291,7 @@ void write_again(const saved_net& net) {
   } catch (const unsupported_error&) {
   } catch (const out_of_memory&) {}
 }
-// An input is a number, which may decide branches and shapes.
+// Fixes an input to a number, which may decide branches and shapes.
 void read_with_number(const unsigned char* data, unsigned long size, const saved_net& net, std::uint32_t hash) {
   const auto inputs = net.inputs();
   if (inputs.empty()) return;
@@ -337,9 +337,9 @@ void examine(const unsigned char* data, unsigned long size) {
     try {
       const auto again = read_program(net.program->to_json(), {}, "again");
       if (again->id() != net.program->id()) std::abort();
-    } catch (const file_error& e) {  // extents that results may have, and that files may not say
+    } catch (const file_error& e) {  // extents that results may have, but files may not declare
       if (std::string_view(e.what()).find("2^40") == std::string_view::npos) throw;
-    } catch (const unsupported_error&) {}  // constants that are strings
+    } catch (const unsupported_error&) {}  // string constants
   }
   if ((hash >> 18) % 8 == 0) write_again(net);
   if ((hash >> 21) % 8 == 0) read_with_number(data, size, net, hash);

@@ -1,4 +1,4 @@
-// Pictures: every pixel that is read can be touched, and gray is that of the colors.
+// Pictures: every pixel that was read is accessible, and the gray picture is computed from the colors.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// The profile that a net is quantized by: what is read is written and read again as the same profile.
+// Calibration profiles for quantization: a profile that loads is the same after writing and reading it.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// safetensors: every byte that is read can be touched.
+// safetensors: every byte that was read is accessible.
 #include <cstddef>
 #include <cstdlib>
 #include <string>

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-/// A folder of this process's own, gone at its end.
+/// A folder of this process, removed at its end.
 struct scratch_folder {
   std::filesystem::path path;
   scratch_folder() {

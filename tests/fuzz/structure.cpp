@@ -1,6 +1,6 @@
-// Programs: the JSON of one where the bytes begin as JSON does, else a program that grows an operation for every two bytes. Where
-// it is small it is planned and run. What is read can be listed, drawn, written and read again as the same program; as that
-// takes longer than the run, it is asked of a quarter of the inputs.
+// Programs: JSON if the bytes begin like JSON, otherwise a program that grows by an operation for every two bytes.
+// Small ones are planned and run. Programs that load can be listed, drawn, written and read again as the same program;
+// that takes longer than the run, so only a quarter of the inputs check it.
 #include <unistd.h>
 
 #include <algorithm>
@@ -39,8 +39,8 @@ using engine_test::made_up;
 
 namespace {
 
-// One thread, and a limit far above what small programs take: what goes beyond it is an error and no lack of memory. Plans that
-// stay from one input to the next would count as leaks and fill the caches, so only a few do.
+// One thread, and a limit far above what small programs need: exceeding it is an error, not out of memory. Plans cached
+// between inputs would count as leaks and fill the caches, so only a few are.
 const std::shared_ptr<context>& here() {
   static const auto where = [] {
     memory::limit(std::int64_t(512) << 20);
@@ -57,7 +57,7 @@ void run(const std::shared_ptr<const program>& p, std::uint64_t seed) {
   } catch (const error&) {}
 }
 
-// The same program, read from what it writes.
+// Checks that the program's JSON reads back as the same program.
 std::shared_ptr<const program> checked(const program& p) {
   auto again = read_program(p.to_json(), {}, "again");
   if (again->id() != p.id()) std::abort();
@@ -66,7 +66,7 @@ std::shared_ptr<const program> checked(const program& p) {
   return again;
 }
 
-// The words of the JSON of programs: its keys, operations and attributes.
+// The vocabulary of programs in JSON: keys, operations and attributes.
 std::set<std::string, std::less<>> words() {
   std::set<std::string, std::less<>> all{
       "a",       "assignments", "attributes", "b",         "constant",    "data",     "element",
@@ -84,7 +84,7 @@ std::set<std::string, std::less<>> words() {
 
 }  // namespace
 
-// libFuzzer calls it before it reads its options: the dictionary that they name is made of the operations that there are.
+// Called before libFuzzer reads its options: writes the dictionary that they name from the registered operations.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   constexpr std::string_view option = "-dict=";
   for (int i = 1; i < *argc; ++i) {
@@ -95,7 +95,7 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     for (const char* number : {"-1", "1000000000", "9223372036854775807"}) out << '"' << number << "\"\n";
     for (const auto& word : words()) out << R"("\")" << word << R"(\"")" << '\n';
     out.close();
-    std::filesystem::rename(fresh, file);  // whole at any time: processes of one run write it side by side
+    std::filesystem::rename(fresh, file);  // atomic: processes of one run write it concurrently
   }
   return 0;
 }

@@ -1,4 +1,5 @@
-// WAV files: what is read has no more samples than bytes, and comes back the same when it is written as floats and read again.
+// WAV files: a sound that loads has no more samples than the file has bytes, and is the same after writing it as floats
+// and reading it.
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
@@ -17,7 +18,7 @@ void examine(const unsigned char* data, unsigned long size) {
     const auto samples = w.samples.data();
     if (samples.size() > size || w.channels() < 1 || w.rate < 1) std::abort();
     for (float x : samples)
-      if (!std::isfinite(x)) return;  // which is not written
+      if (!std::isfinite(x)) return;  // not writable
     if (w.channels() > 16000) return;
     lamina::write_wav(path, w, lamina::wav_format::float32);
     const auto back = lamina::read_wav(path);

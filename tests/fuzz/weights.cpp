@@ -1,4 +1,4 @@
-// The weights of a saved net: a net that loads can be run.
+// The weights of a saved net: a net that loads can run.
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -13,7 +13,7 @@ using namespace lamina::ir;
 
 namespace {
 
-// Two states of different types, so that a run spends its time on the weights and not on the structure.
+// Two states of different types, so that runs spend their time on the weights, not on the structure.
 struct saved {
   scratch_folder folder;
   std::shared_ptr<const plan> run;
@@ -25,7 +25,7 @@ struct saved {
     states.add("w", any_tensor(vector<float>{0.5f, -2}), state_role::parameter);
     states.add("n", any_tensor(tensor_type{dtype::int64, {}}), state_role::statistic, false);
     save_net(folder / "net", p, states);
-    // With LAMINA_FUZZ_SEED the weights that fit are written there: what a corpus begins with.
+    // LAMINA_FUZZ_SEED: writes the fitting weights there as a seed corpus.
     if (const char* to = std::getenv("LAMINA_FUZZ_SEED")) std::filesystem::copy_file(folder / "net.safetensors", to);
     const shape extents[] = {{3, 2}};
     run = make_plan(p, extents, target_isa());

@@ -1,5 +1,5 @@
-// Operations that gradients add, as operations of their own: what is differentiated twice goes through them, what is
-// differentiated three times through their gradients.
+// Operations that only gradients add, tested alone: second derivatives go through them, third derivatives through their
+// gradients.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +23,7 @@ using namespace engine_test;
 
 namespace {
 
-// The shape of the second operand is all that is read of it.
+// Only the shape of the second operand is read.
 struct problem {
   shape x, like;
   value (*run)(const values&);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(of_cells) {
     check_twice(
         "gru_gates", {real(three, 1), real(three, 2), real(s, 3)},
         [](const values& v) { return values{gru_gates(v[0], v[1], v[2])}; }, true, extents_known::when_built);
-    // The gradient of both results: the next cell is an operand of its own.
+    // The gradient by both results, with the next cell as a separate operand.
     check_twice(
         "lstm_gates_grad", {real(four, 1), real(s, 2), real(s, 3), real(s, 4), real(s, 5)},
         [](const values& v) {

@@ -1,4 +1,4 @@
-// One checked gradient. Include it after gradient_check.h and Boost.Test.
+// Checks one gradient. Include it after gradient_check.h and Boost.Test.
 #pragma once
 
 namespace engine_test {

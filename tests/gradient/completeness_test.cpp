@@ -1,4 +1,4 @@
-// That the checks of this program leave out no operation: it runs after all others, and reads from the sources what there is.
+// Checks that this program tests the gradient of every operation in the sources; it runs after all other tests.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -23,18 +23,18 @@ namespace {
 
 using names = std::set<std::string, std::less<>>;
 
-// Nothing flows back through what gives positions, truth, shapes or random numbers.
+// Operations that give positions, conditions, shapes or random numbers pass no gradient.
 const names without_gradient{"argmax",           "argmin",        "argsort",    "positions",      "reduce_all",
                              "arange",           "reduce_any",    "to_one_hot", "random_uniform", "random_normal",
                              "shape_of",         "stop_gradient", "argwhere",   "non_zero",       "non_max_suppression",
-                             "cached_attention",  // which serves alone
+                             "cached_attention",  // inference only
                              "bit_cast",         "is_nan",        "is_inf",     "bit_and",        "bit_or",
                              "bit_xor",          "bit_not",       "shift_left", "shift_right"};
-// How operations are applied, not operations.
+// Functions that apply an operation; not operations.
 const names ways_to_apply{"apply", "apply_all", "apply_fixed"};
-// What has a gradient is one number.
+// The differentiable operand is a scalar.
 const names of_one_number{"full"};
-// A second derivative is 0 wherever it is defined, or jumps.
+// The second derivative is 0, or undefined at jumps.
 const names not_smooth = [] {
   names all{"l1_loss",     "prelu", "minimum",          "maximum",    "min",
             "max",         "clamp", "reduce_max",       "reduce_min", "max_pool2d",
@@ -43,7 +43,7 @@ const names not_smooth = [] {
     if (f.has_kinks()) all.insert(f.name);
   return all;
 }();
-// The derivative of a product by its entries is differentiated once: products have two orders.
+// The derivative of a product by its elements is differentiated once: products are tested up to second order.
 const names differentiated_once{"product_of_others"};
 
 constexpr std::string_view unchecked = "any check of its gradient";

@@ -1,4 +1,4 @@
-// Gradients of operations whose result has a shape that an operand holds.
+// Gradients of operations with an operand that states the result's shape.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -22,7 +22,7 @@ using namespace engine_test;
 
 namespace {
 
-// A list as a constant of the program that `v` belongs to.
+// A list as a constant in the program of `v`.
 value list(const value& v, const std::vector<std::int64_t>& numbers) {
   std::vector<double> all(numbers.begin(), numbers.end());
   const auto n = static_cast<std::int64_t>(numbers.size());
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(parts_and_borders) {
       });
 }
 
-// The adjoints, as operations of their own.
+// The adjoints as separate operations.
 BOOST_AUTO_TEST_CASE(adjoints) {
   for (const auto& s : matrices) {
     const std::int64_t rows = s.at(0), columns = s.at(1);

@@ -1,4 +1,4 @@
-// Gradients through conds and loops: of every operand, whichever program runs, twice.
+// Gradients through conds and loops: by every operand, whichever subprogram runs, up to second order.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -23,7 +23,7 @@ using namespace engine_test;
 
 namespace {
 
-// The first program reads x, w and b, the second x alone.
+// The first subprogram reads x, w and b, the second only x.
 values branches(const values& v) {
   const values operands{v[1], v[2], v[3]};
   return cond(v[0],
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(only_what_the_gradient_reads_is_there) {
   auto r = g.run();
   BOOST_TEST(r.size() == 2u);
   BOOST_TEST(r[1].shape().string() == "[4]");
-  g.data[0] = predicate(false);  // which does not read b
+  g.data[0] = predicate(false);  // the subprogram that does not read b
   r = g.run();
   for (double d : r[1].values) BOOST_TEST(d == 0);
 }
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(through_as_many_turns_as_ran) {
     const std::vector<array> in{real({dim(rows), dim(size)}, 1), real({dim(size), dim(size)}, 2, -0.6, 0.6)};
     check_twice("loop", in, [max](const values& v) { return shrunk(v, max); });
   }
-  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no iteration at all
+  const std::vector<array> ended{real({2, 2}, 1, 0.01, 0.02), real({2, 2}, 2)};  // no iteration
   check("loop", ended, [](const values& v) { return shrunk(v, 4); });
 }
 

@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_window_over_equal_pixels_has_one_winner) {
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_sequences) {
-  // against conv2d, whose own tests go by loops
+  // compared with conv2d, whose tests use plain loops
   for (const auto& [stride, dilation, groups] :
        {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1}, {2, 1, 2}, {1, 3, 1}, {3, 2, 2}}) {
     const array x = real({2, 4, 11}, 1), w = real({6, 4 / groups, 3}, 2);

@@ -1,4 +1,4 @@
-// Gradients of elements at coordinates, of products in the notation of Einstein, of transforms, and of losses with weights.
+// Gradients of gathers at coordinates, einsum, Fourier transforms and weighted losses.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(running_products) {
         for (bool reverse : {false, true})
           check_twice("cumprod", {real(s, 1)},
                       [&](const values& v) { return values{cumprod(v[0], {axis, exclusive, reverse})}; });
-  // Without division: also where a factor is 0.
+  // Without division, so a factor may be 0.
   check_twice("cumprod", {array_of(dtype::float64, {4}, {2, 0, 3, 0})},
               [](const values& v) { return values{cumprod(v[0], {.axis = 0})}; });
 }

@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(unary_operations) {
     }
 }
 
-// Outside of training in shards the sum is the operand.
+// Outside of sharded training the sum is the operand.
 BOOST_AUTO_TEST_CASE(sums_over_shards) {
   for (const auto& s : shapes)
     check_twice("sum_over_shards", {random_array(dtype::float64, s, 1, -2, 2)},
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(equal_operands_share_the_gradient) {
   }
 }
 
-// As PyTorch has them: torch.pow(x, y) with both requiring gradients.
+// PyTorch's conventions: torch.pow(x, y) where both require gradients.
 BOOST_AUTO_TEST_CASE(powers_of_zero) {
   for (bool passes : {true, false}) {
     small_graph g;
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(nothing_of_an_infinite_gradient) {
          {+[](const value& v) -> value { return floor(v); }, +[](const value& v) -> value { return ceil(v); },
           +[](const value& v) -> value { return round(v); }, +[](const value& v) -> value { return sign(v); }})
       g.output(gradients(g.p, std::vector{run(x)}, std::vector{start}, std::vector{x})[0]);
-    // of an extreme, the elements that are not it
+    // of an extremum, by the other elements
     const value one = g.input(array_of(dtype::float64, {}, {infinity}));
     for (const value& y : {value(reduce_max(x)), value(reduce_min(x))})
       g.output(gradients(g.p, std::vector{y}, std::vector{one}, std::vector{x})[0]);
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(broadcast_and_sum) {
 BOOST_AUTO_TEST_CASE(remainders) {
   for (const auto& [s, t] :
        {std::pair{shape{2, 3}, shape{3}}, {{4}, {4}}, {{1, 3}, {2, 1}}, {{0}, {1}}, {{}, {2}}, {{5}, {1}}}) {
-    const array x = real(s, 1, 3.1, 3.9), y = real(t, 2, 1.1, 1.3);  // no multiple lies near
+    const array x = real(s, 1, 3.1, 3.9), y = real(t, 2, 1.1, 1.3);  // away from multiples, where the result jumps
     check_twice("mod", {x, y}, [](const values& v) { return values{mod(v[0], v[1])}; });
     check_twice("mod", {x, y}, [](const values& v) { return values{mod(v[0], -v[1])}; });
     check_twice("fmod", {x, y}, [](const values& v) { return values{fmod(-v[0], v[1])}; });

@@ -1,4 +1,4 @@
-// Gradients of parts, tiles, contractions, gathers, running sums and products.
+// Gradients of parts, tiles, contractions, gathers, cumulative sums and products.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -82,13 +82,13 @@ BOOST_AUTO_TEST_CASE(tiles_and_borders) {
   both("deep tile", real({2, 1, 2, 1, 2}, 1), [](const value& x) { return tile(x, {2, 2, 2, 2, 2}); });
 }
 
-// How many rows there are is counted when a run finds it: what is differentiated is of one shape again.
+// Data-dependent numbers of rows; the differentiated result has a fixed shape again.
 BOOST_AUTO_TEST_CASE(rows_that_are_counted) {
   for (const auto& s : {shape{1}, shape{6}, shape{5, 3}, shape{2, 4, 3}, shape{4, 1}, shape{0, 3}}) {
     const array x = distinct_array(s, 1), mask = random_array(dtype::boolean, s, 2),
                 rows = random_array(dtype::boolean, {s[0]}, 3);
     const array count = array_of(dtype::int64, {}, {static_cast<double>(s.at(0) / 2)});
-    // Elements weigh differently, by their places.
+    // Weights that differ by position.
     const auto weighed = [](const value& y) {
       const value row = reshape(y, shape{dyn});
       return value(reduce_sum(sin(row) * (cumsum(row) + 1)));
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
         double tolerance = element == dtype::float32 ? 1e-5 : 1e-14;
         BOOST_TEST(distance(fused[0], apart[0]) < tolerance);
         BOOST_TEST(distance(fused[0], plain[0]) < tolerance);
-        // (softmax sum_row(t) - t) g / sum(t), the division included.
+        // (softmax sum_row(t) - t) g / sum(t), including the division.
         double sum = 0, of_all = 0;
         std::vector<double> e(weights.values.size()), row_t(static_cast<std::size_t>(rows)),
             row_e(static_cast<std::size_t>(rows));
@@ -263,7 +263,7 @@ BOOST_AUTO_TEST_CASE(loss_of_softmax_is_fused_and_the_same) {
           BOOST_TEST(std::abs(fused[0].values[i] - want) < tolerance * 10);
         }
       }
-  // Behind a `dynamic`, and where a probability is 0.
+  // Inside a `dynamic`, and where a probability is 0.
   matrix<double> t{{0, 1}, {1, 0}}, x{{0, 1}, {2000, 0}};
   auto hidden = make_dynamic(softmax(var<"x">(x)));
   auto loss = nll_loss(t, hidden);

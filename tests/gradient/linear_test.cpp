@@ -1,4 +1,4 @@
-// Gradients of matrix products: transposed operands, batches that broadcast, vectors as matrices, empty products.
+// Gradients of matrix products: transposed operands, broadcast batches, vectors as matrices, empty products.
 #include <boost/test/unit_test.hpp>
 
 #include <array>

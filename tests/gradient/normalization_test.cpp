@@ -1,4 +1,4 @@
-// Gradients of batch normalization, by the statistics of the batch and by running ones.
+// Gradients of batch normalization with batch statistics and with running statistics.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -23,7 +23,7 @@ using namespace engine_test;
 
 namespace {
 
-// The scope of a layer whose parameters and states are given values.
+// A scope that gives a layer's parameters and states their values.
 struct given_scope {
   std::map<std::string, value, std::less<>> values;
   bool trains = false;

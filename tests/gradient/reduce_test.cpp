@@ -24,7 +24,7 @@ namespace {
 axes axes_of(unsigned bits, int rank) {
   axes a;
   for (int i = 0; i < rank; ++i)
-    if (bits >> i & 1u) a.values[a.count++] = i % 2 ? i - rank : i;  // every other one counted from the end
+    if (bits >> i & 1u) a.values[a.count++] = i % 2 ? i - rank : i;  // every other axis counted from the end
   return a;
 }
 
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(losses) {
       check_twice("nll", {real({batch, classes}, 5), labels}, [](const auto& x) { return values{nll(x[0], x[1])}; });
       check_twice("pick", {real({batch, classes}, 5), labels},
                   [](const auto& x) { return values{pick(x[0] * x[0], x[1])}; });
-      // Weights other than one loss: what a fused gradient must not assume.
+      // Weights that differ from 1, which a fused gradient must not assume.
       check_twice("scaled cross_entropy", {real({batch, classes}, 5), labels, real({batch}, 6)},
                   [](const auto& x) { return values{reduce_sum(pick(log_softmax(x[0]), x[1]) * x[2])}; });
       check_twice("mse", {real({batch, classes}, 5), real({batch, classes}, 6)},

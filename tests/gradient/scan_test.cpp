@@ -1,4 +1,4 @@
-// Gradients through scans: of every operand, in both directions, twice.
+// Gradients through scans: by every operand, in both directions, up to second order.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(the_gradient_reads_what_the_scan_stored) {
   g.output(y);
   for (const auto& d : gradients(g.p, {&y, 1}, {}, {&v[3], 2})) g.output(d);
   auto plan = g.make();
-  BOOST_TEST(plan->loops().size() == 2u);  // forward and back, nothing twice
+  BOOST_TEST(plan->loops().size() == 2u);  // one forward, one backward: nothing is computed twice
   BOOST_TEST(plan->counters().joined_loops == 1);
   auto text = plan->explain();
   std::size_t sigmoids = 0;

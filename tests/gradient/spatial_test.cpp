@@ -27,7 +27,7 @@ value list(const value& v, const std::vector<std::int64_t>& numbers) {
   const auto n = static_cast<std::int64_t>(numbers.size());
   return v.owner().constant(to_tensor(array_of(dtype::int64, {dim(n)}, std::move(all))));
 }
-// A table of positions, some of them outside of the axis.
+// A table of positions, some of them outside the axis.
 value table(const value& v, const shape& s, std::int64_t length) {
   std::vector<double> all;
   for (std::int64_t i = 0; i < s.size(); ++i) all.push_back(static_cast<double>((i * 5 + 1) % (length + 2) - 1));
@@ -38,7 +38,7 @@ value table(const value& v, const shape& s, std::int64_t length) {
 
 BOOST_AUTO_TEST_SUITE(gradient_of_spatial_operations)
 
-// Sums at tabled positions, and both adjoints, which are the gradients of one and operations of the other.
+// Weighted sums at positions in a table, and their two adjoints, which are separate operations.
 BOOST_AUTO_TEST_CASE(sums_at_positions) {
   const shape all[] = {{2, 3, 4}, {1, 3, 2}, {2, 5, 1}, {0, 3, 2}, {3, 2, 3}};
   for (const shape& s : all)
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(resizes) {
 }
 
 BOOST_AUTO_TEST_CASE(computed_places) {
-  // Away from places where the elements around them change.
+  // Positions away from cell borders, where the gradient jumps.
   const array x = real({2, 2, 3, 4}, 1), grid = real({2, 2, 3, 2}, 2, 0.05, 0.28);
   for (resize_mode m : {resize_mode::linear, resize_mode::cubic})
     for (grid_padding p : {grid_padding::zeros, grid_padding::border, grid_padding::reflection})

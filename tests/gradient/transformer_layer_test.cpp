@@ -1,4 +1,4 @@
-// The layers of transformers against plain loops in double, their names, and their gradients.
+// Layers of transformers against plain loops in double; their parameter names and gradients.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -31,7 +31,7 @@ namespace {
 
 using parameters = std::vector<std::pair<std::string, shape>>;
 
-// A scope that notes which parameters are asked for, or hands out values by name.
+// A scope that records the requested parameters, or returns values by name.
 struct test_scope {
   program* owner;
   dtype element;
@@ -72,7 +72,7 @@ template <class L> parameters names_of(const L& layer, const std::vector<shape>&
   return asked;
 }
 
-// A layer with numbers for its inputs and parameters.
+// A layer with random inputs and parameters.
 template <class L> struct numbered {
   L layer;
   std::size_t ports;
@@ -280,8 +280,8 @@ BOOST_AUTO_TEST_CASE(a_causal_layer_does_not_see_what_follows) {
   for (std::size_t i = 12; i < 20; ++i) BOOST_TEST(before.values[i] != after.values[i]);
 }
 
-// A mask of the lower triangle, as bool or as numbers that are added, is what `causal` means; one that hides the last key of
-// sample 1 is a shorter memory.
+// A lower triangular mask, bool or additive, is equivalent to `causal`; a mask that hides the last key of sample 1 is
+// equivalent to a shorter memory.
 BOOST_AUTO_TEST_CASE(masks_are_ports) {
   const numbers triangle{1, 0, 0, 1, 1, 0, 1, 1, 1};
   numbers added;

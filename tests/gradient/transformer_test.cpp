@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(attention_to_every_operand) {
         [](const auto& x) { return values{attention(x[0], x[0], x[0], {.causal = true})}; });
 }
 
-// Whatever is known of the extents when the gradient is made, it is the gradient.
+// The gradient does not depend on which extents are known when it is built.
 BOOST_AUTO_TEST_CASE(attention_with_shared_heads_and_unknown_extents) {
   const shape full{2, 4, 3, 2}, few{2, 2, 5, 2}, scores{2, 4, 3, 5};
   const std::vector<array> in{real(full, 1), real(few, 2), real(few, 3), real(scores, 4), real({4, 1, 1}, 5)};

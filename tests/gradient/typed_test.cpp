@@ -25,7 +25,7 @@ template <class T> vector<T> filled_vector(std::int64_t n, int seed) {
   return to_tensor(random_array(dtype_of<T>, {n}, seed)).template as<T, extents<dyn>>();
 }
 
-// What the program evaluation mode finds for the same function.
+// The gradient of the same function in a program.
 std::vector<array> by_program(const std::vector<array>& in,
                               const std::function<value(const std::vector<value>&)>& loss) {
   return results_of(in, [&](const std::vector<value>& x) { return gradients(loss(x), x); });
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_classifier) {
 BOOST_AUTO_TEST_CASE(elementwise_of_any_shape) {
   for (std::int64_t n : {0, 1, 2, 100, 1000}) {
     auto x = filled_vector<double>(n, 1), y = filled_vector<double>(n, 2);
-    auto loss = exp(var<"x">(x) * y) + 2 / (1 + square(var<"x">(x)));  // no scalar: its sum
+    auto loss = exp(var<"x">(x) * y) + 2 / (1 + square(var<"x">(x)));  // not a scalar: its sum is differentiated
     auto want = by_program({from_tensor(x), from_tensor(y)},
                            [](const auto& v) -> value { return exp(v[0] * v[1]) + 2 / (1 + square(v[0])); });
     equal(evaluate(gradient<"x">(loss)), want[0]);
@@ -92,15 +92,15 @@ BOOST_AUTO_TEST_CASE(a_variable_seen_with_and_without_its_name) {
   auto x = filled_vector<double>(4, 1);
   auto loss = reduce_sum(x * var<"x">(x));
   for (int round = 0; round < 2; ++round) {
-    auto g = evaluate(gradient<"x">(loss));  // without its name it is a constant
+    auto g = evaluate(gradient<"x">(loss));  // only named uses are differentiated: the other `x` is a constant
     for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(g(i) == x(i));
     auto both = evaluate(gradient<"x">(reduce_sum(var<"x">(x) * var<"x">(x))));
     for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(both(i) == 2 * x(i));
   }
-  dynamic<double, 1> hidden = x * x;  // met first, and behind a `dynamic`
+  dynamic<double, 1> hidden = x * x;  // used first without a name, inside a `dynamic`
   auto later = evaluate(gradient<"x">(reduce_sum(hidden * var<"x">(x) + x)));
   for (std::int64_t i = 0; i < 4; ++i) BOOST_TEST(later(i) == x(i) * x(i));
-  BOOST_TEST(item(loss) == item(reduce_sum(square(x))));  // the number is the same
+  BOOST_TEST(item(loss) == item(reduce_sum(square(x))));  // the value is the same
 }
 
 BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(two_names_for_one_memory) {
 BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
   auto a = filled_vector<double>(4, 1), b = filled_vector<double>(4, 2);
   const auto words = "variable `w` names two tensors, [4] and [4]; give each its own name";
-  // The type of the loss is the same each time: first one tensor, then two, then one again.
+  // The loss has the same type each time: with one tensor, then two, then one again.
   auto loss = [](const auto& x, const auto& y) { return reduce_sum(var<"w">(x) * square(var<"w">(y))); };
   for (int round = 0; round < 2; ++round) {
     auto g = evaluate(gradient<"w">(loss(a, a)));
@@ -132,12 +132,12 @@ BOOST_AUTO_TEST_CASE(one_name_for_two_tensors) {
                  plan.run();
                }) == words);
   }
-  // Hidden behind a `dynamic`, and at other extents.
+  // Inside a `dynamic`, with other extents.
   auto c = filled_vector<double>(1, 3);
   auto hidden = reduce_sum(var<"w">(a) * make_dynamic(square(var<"w">(c))));
   BOOST_TEST(message_of([&] { evaluate(gradient<"w">(hidden)); }) ==
              "variable `w` names two tensors, [4] and [1]; give each its own name");
-  // Without a gradient names mean nothing.
+  // Without a gradient, names have no effect.
   BOOST_TEST(evaluate(loss(a, b))() == evaluate(reduce_sum(a * square(b)))());
 }
 
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_variable_behind_a_dynamic) {
     auto loss = reduce_sum(square(d) * var<"y">(y) + d);
     equal(evaluate(gradient<"x">(loss)), want[0]);
     equal(evaluate(gradient<"y">(loss)), want[1]);
-    // With the loss, which has met the shared part before, and behind another one.
+    // With the loss, which evaluates the shared part first, and inside a `dynamic`.
     auto [l, dx, dy] = evaluate(loss, gradient<"x">(loss), gradient<"y">(loss));
     equal(dx, want[0]);
     equal(dy, want[1]);
@@ -267,7 +267,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_behind_a_dynamic) {
   BOOST_TEST(words([&] {
                evaluate(gradient<"x">(reduce_sum(d) + reduce_sum(var<"x">(other))));
              }).starts_with("value: variable `x` names two tensors"));
-  // Elsewhere in one evaluation the name may be another's.
+  // Another expression of the same evaluation may use the name for another tensor.
   auto loss = reduce_sum(d);
   auto [a, g] = evaluate(e, gradient<"x">(loss));
   equal(g, by_program({from_tensor(x)}, [](const auto& v) -> value { return reduce_sum(tanh(v[0])); })[0]);

@@ -1,5 +1,5 @@
-// The reverse walk itself: subprograms, randomness, second order, stopped gradients, what is refused; and that the
-// comparison with differences can fail.
+// The reverse pass: subprograms, randomness, second order, stopped gradients, errors; and that the comparison with
+// differences can fail.
 #include <boost/test/unit_test.hpp>
 
 #include <functional>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(several_targets_and_starts) {
   value x = g.input(a), s = g.input(seed), y = x * x;
   const value of[] = {y, x}, start[] = {s, s};
   g.output(gradients(g.p, of, start, {&x, 1})[0]);
-  g.output(gradients(y, {&y, 1})[0]);  // of itself: ones
+  g.output(gradients(y, {&y, 1})[0]);  // with respect to itself: ones
   auto r = g.run();
   for (std::size_t i = 0; i < 2; ++i)
     BOOST_TEST(r[0].values[i] == seed.values[i] * (2 * a.values[i] + 1), boost::test_tools::tolerance(1e-15));

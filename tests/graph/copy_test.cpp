@@ -1,4 +1,4 @@
-// Nets made of nets: copies, parts, nets behind nets, and shapes before a run.
+// Nets made from nets: copies, parts, chained nets, and shapes before a run.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -19,7 +19,7 @@ namespace {
 using numbers = std::vector<float>;
 using names = std::vector<std::string>;
 
-// y = relu(x w) and loss = sum y; w moves by its gradient; the number of the run is kept.
+// y = relu(x w) and loss = sum y; w is updated by its gradient; the number of the run is recorded.
 graph::net small_net() {
   graph::net n("n");
   auto x = n.external("x", {dtype::float32, {"N"}}), w = n.external("w", {dtype::float32, {1}});
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(draws_go_on_in_copies) {
   BOOST_TEST(one.fetch_numbers<float>("u") == two.fetch_numbers<float>("u"), boost::test_tools::per_element());
 }
 
-// A copy under the net's own name has its fills, too, and what it draws besides has numbers of its own.
+// A copy with the net's own name has its fills, too; random operations added to it draw other numbers.
 BOOST_AUTO_TEST_CASE(fills_of_a_copy_are_no_others) {
   graph::net n("n");
   n.fill<op::gaussian>("a", {3});
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(two_blobs_do_not_get_one_name) {
   refused([&] { other.append(n, {{"x", "z"}, {"y", "z"}}); }, "append: `x` and `y` would both be `z`");
   BOOST_TEST(!other.has("z"));
 
-  graph::workspace ws;  // names that change places, and one of a blob that is not in the part
+  graph::workspace ws;  // two swapped names, and the name of a blob outside the part
   ws.feed("x", vector<float>{10, 20});
   ws.feed("y", vector<float>{1, 2});
   ws.run_once(n.clone("c", {{"x", "y"}, {"y", "x"}}));

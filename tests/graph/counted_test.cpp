@@ -1,4 +1,4 @@
-// Nets of which extents are counted when they run: blobs of changing shape, effects, gradients, runs that fail.
+// Nets with data-dependent shapes: blobs of changing shape, side effects, gradients, failing runs.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(blobs_have_the_extents_that_a_run_found) {
   ws.run("n", 3);
   BOOST_TEST(ws.fetch_numbers<float>("kept") == (numbers{7, 6}), boost::test_tools::per_element());
   BOOST_TEST((ws.fetch("best").shape() == shape{2}));
-  // One is left, and two are asked for: the blobs are those of the last run, the place is told, and the net goes on.
+  // Two rows requested, one left: blobs keep the values of the last run, the error names the source line, the net runs
+  // on.
   ws.feed("x", vector<float>{-7, 6, -1});
   const std::string why = message_of([&] { ws.run("n"); });
   BOOST_TEST(says(why, "net `n`: "));
@@ -58,7 +59,7 @@ BOOST_AUTO_TEST_CASE(blobs_have_the_extents_that_a_run_found) {
 BOOST_AUTO_TEST_CASE(blobs_are_assigned_and_trained) {
   graph::net n("n");
   const value x = n.external("x", {dtype::float32, {dyn, 2}}), w = n.external("w", {dtype::float32, {2}});
-  const value hard = compress(x, reduce_sum<1>(x * w) < 1);  // rows that are not right yet
+  const value hard = compress(x, reduce_sum<1>(x * w) < 1);  // rows classified wrongly so far
   const value loss = reduce_sum(square(1 - reduce_sum<1>(hard * w)));
   const auto grads = n.add_gradient_operators({loss});
   n.assign(w, w - 0.05f * grads[w]);
@@ -99,7 +100,7 @@ BOOST_AUTO_TEST_CASE(segments_are_timed_and_counted_one_after_the_other) {
   BOOST_TEST(times.least_ns > 0);
   BOOST_TEST(at(times.operations, "non_zero")->nanoseconds > 0);
   BOOST_TEST(at(times.operations, "reduce_sum")->nanoseconds > 0);
-  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 10);  // all of these were runs
+  BOOST_TEST(ws.fetch_numbers<std::int64_t>("run")[0] == 10);  // benchmark runs count as runs
   BOOST_TEST(ws.fetch_numbers<float>("sum")[0] == 35);
   BOOST_TEST(ws.estimate_memory("n").unshared > 0);
   BOOST_TEST(ws.estimate_memory("n").arena <= ws.estimate_memory("n", memory_sharing::none).arena);

@@ -1,4 +1,4 @@
-// How nets run: operations one after the other or side by side, runs that are started, concurrent steps, times and memory.
+// Execution of nets: sequential or parallel operations, asynchronous runs, concurrent steps, times and memory.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ any_tensor random_floats(const shape& s, int seed) {
   return t;
 }
 
-// Two recurrent nets over one sequence, none of which can be cut into pieces, and their sum.
+// Two recurrent nets over one sequence, neither of which can be split, and their sum.
 void two_branches(graph::model& m, std::int64_t hidden) {
   graph::model::scope here(m);
   const value x = m.input("x", {dtype::float32, {"T", 4, 16}});
@@ -50,7 +50,7 @@ std::shared_ptr<context> two_threads() { return std::make_shared<context>(2, tar
 BOOST_AUTO_TEST_SUITE(executors)
 
 BOOST_AUTO_TEST_CASE(results_are_equal) {
-  // A net that trains: branches, an embedding with rows from two places, updates of all parameters.
+  // A training net: branches, an embedding looked up in two places, updates of all parameters.
   const auto outcome = [](graph::execution how, int threads) {
     graph::model m("net");
     graph::model::scope here(m);
@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(results_are_equal) {
     }
 }
 
-// Operations that note when they ran: three steps that take turns if, and only if, all of them run at once.
+// Operations that record when they run: three of them take turns if and only if all run at once.
 std::atomic<int> arrived{0}, max_at_once{0};
 struct meeting {
   static constexpr std::string_view name = "meeting";
@@ -105,7 +105,7 @@ struct meeting {
     const auto& a = *static_cast<const arguments*>(p);
     const int now = ++arrived;
     max_at_once = std::max(max_at_once.load(), now);
-    // Waits for the other one, but not for ever.
+    // Waits for the other one, with a time limit.
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(a.waits);
     while (max_at_once < 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
     for (std::int64_t i = 0; i < a.count; ++i) static_cast<float*>(a.out)[i] = static_cast<const float*>(a.in)[i] + 1;
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(operations_that_do_not_depend_on_each_other_run_at_once) {
   for (auto how : {graph::execution::simple, graph::execution::dag}) {
     graph::net n("n");
     const value x = n.external("x", {dtype::float32, {2}});
-    // The branches are of different length before they meet.
+    // The branches differ in length before they meet.
     const std::int64_t seconds = how == graph::execution::dag ? 20 : 0;
     const value a = apply<meeting>({seconds}, x), b = apply<meeting>({seconds}, x * 2);
     n.output("y", matmul(reshape(a, {1, 2}), reshape(b, {2, 1})));
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(two_slow_branches_take_little_more_than_half_the_time) {
   };
   auto simple = made(graph::execution::simple), dag = made(graph::execution::dag);
   BOOST_TEST(same_bits(simple->fetch("y"), dag->fetch("y")));
-  // What two threads can be had to do: two nets of one branch each, one after the other and at once.
+  // The speedup of two threads on this machine: two nets of one branch each, in sequence and in parallel.
   std::vector<std::unique_ptr<graph::workspace>> single;
   for (int i = 0; i < 2; ++i) {
     graph::model half("half");
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(two_slow_branches_take_little_more_than_half_the_time) {
     f();
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  // The cores may be busy with something else, so one round of many must show it.
+  // The cores may be busy with other work, so one round of many must show it.
   bool seen = false;
   for (int round = 0; round < 400 && !seen; ++round) {
     const double one = timed([&] { simple->run("net"); }), both = timed([&] { dag->run("net"); });
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(the_first_error_is_raised_and_the_others_are_reported) {
     BOOST_TEST(says(message, "net `n`: "));
     BOOST_TEST(says(message, "gather: a position is outside -3..2: 9 at [0] (1 in total); also: "));
     BOOST_TEST(says(message, "gather: a position is outside -3..2: 7 at [0] (2 in total)"));
-    BOOST_TEST(!ws.has("a"));  // it has memory, and no value
+    BOOST_TEST(!ws.has("a"));  // it has memory, but no value
     ws.feed("i", vector<std::int64_t>{0});
     ws.feed("k", vector<std::int64_t>{0, 1});
     ws.run("n");
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
     BOOST_CHECK_THROW(ws.fetch("x"), state_error);
     BOOST_CHECK_THROW(ws.reset(), state_error);
     BOOST_TEST(!run.done());
-    ws.switch_to("other", true);  // another space is free
+    ws.switch_to("other", true);  // another blob space is not locked
     BOOST_TEST(!ws.has("x"));
     ws.switch_to("default");
     run.wait();
@@ -234,12 +234,12 @@ BOOST_AUTO_TEST_CASE(a_started_run_is_waited_for) {
   { auto unwaited = ws.start("n", 1000); }
   BOOST_TEST(ws.fetch_numbers<float>("x")[0] == 3'001'000);
   auto last = ws.start("n", 10);
-  ws = graph::workspace();  // the run ends before its blobs do
+  ws = graph::workspace();  // the run ends before its blobs are destroyed
   last.wait();
   BOOST_TEST(graph::running().done());
 }
 
-// An error that nobody waited for is that of the next call, once; one that was waited for, or can be, is nobody else's.
+// An error that was not waited for is raised by the next call, once; an error that was or can be waited for is not.
 BOOST_AUTO_TEST_CASE(errors_of_a_started_run_are_not_lost) {
   graph::net n("n");
   n.output("y", gather(n.external("t", {dtype::float32, {2, 1}}), n.external("i", {dtype::int64, {1}})));
@@ -271,7 +271,7 @@ BOOST_AUTO_TEST_SUITE_END()
 BOOST_AUTO_TEST_SUITE(steps_at_once)
 
 namespace {
-// Adds 1 to a blob; another blob says whether it is enough.
+// Adds 1 to a blob; another blob holds the stopping condition.
 graph::net counter(const std::string& name, const std::string& blob, float enough) {
   graph::net n(name);
   const value x = n.external(blob, {dtype::float32, {}});
@@ -315,7 +315,7 @@ BOOST_AUTO_TEST_CASE(concurrent_steps_share_nothing_that_is_written) {
   BOOST_TEST(says(together({.net = "second"}, {.net = "second"}), "both touch"));
   BOOST_TEST(says(together({.net = "second"}, {.net = "reader", .stop_when = "b_enough"}), "both touch `b_enough`"));
   BOOST_TEST(together({.net = "second"}, {.net = "reader"}) == "");
-  BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 0);  // nothing ran before all was looked at
+  BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 0);  // conflicts are found before anything runs
   BOOST_CHECK_THROW(ws.run(graph::execution_step{.steps = {{.net = "none"}}}), value_error);
 }
 
@@ -354,7 +354,7 @@ BOOST_AUTO_TEST_CASE(a_step_runs_every_so_often) {
     report.assign(reports, reports + 1);
     report.output("seen", report.external("a", {dtype::float32, {}}) * 1);
     ws.create(report);
-    // Reads what the others write, which is refused of a step that runs at the same time.
+    // Reads the others' results, which is an error in a step that runs concurrently.
     const graph::execution_step plan{.steps = {{.net = "count_a", .times = 20'000},
                                                {.net = "count_b", .times = 20'000},
                                                {.net = "report", .every_ms = 0.2}},
@@ -363,7 +363,7 @@ BOOST_AUTO_TEST_CASE(a_step_runs_every_so_often) {
     BOOST_TEST(ws.fetch_numbers<float>("a")[0] == 20'000);
     BOOST_TEST(ws.fetch_numbers<float>("b")[0] == 20'000);
     BOOST_TEST(ws.fetch_numbers<float>("reports")[0] > 1);
-    BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'000);  // the last one comes after the others
+    BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'000);  // the last report runs after the others
     ws.run(graph::execution_step{.steps = {{.net = "count_a"}, {.net = "report", .every_ms = 1e6}}});
     BOOST_TEST(ws.fetch_numbers<float>("seen")[0] == 20'001);
   }
@@ -403,8 +403,8 @@ BOOST_AUTO_TEST_CASE(operations_are_timed_and_counted) {
       BOOST_TEST(times.operations[k].nanoseconds > 0);
       sum += times.operations[k].nanoseconds;
     }
-    BOOST_TEST(sum > 0.5 * times.least_ns);                    // what the operations take is most of a run
-    BOOST_TEST(ws.fetch_numbers<std::int64_t>("i")[0] == 44);  // all of these were runs
+    BOOST_TEST(sum > 0.5 * times.least_ns);                    // operations take most of a run
+    BOOST_TEST(ws.fetch_numbers<std::int64_t>("i")[0] == 44);  // benchmark runs count as runs
     BOOST_CHECK_THROW(ws.benchmark("n", 0), value_error);
     BOOST_CHECK_THROW(ws.benchmark("m"), value_error);
   }
@@ -419,7 +419,7 @@ BOOST_AUTO_TEST_CASE(memory_is_estimated_with_and_without_sharing) {
   ws.feed("x", random_floats({256, 256}, 1));
   ws.create(n);
   const std::size_t one = 256 * 256 * 4;
-  const auto best = ws.estimate_memory("n");  // five results between, of which two live at once
+  const auto best = ws.estimate_memory("n");  // five intermediate results, two of them live at once
   BOOST_TEST(best.unshared == 5 * one);
   BOOST_TEST(best.arena == 2 * one);
   BOOST_TEST(best.least == 2 * one);

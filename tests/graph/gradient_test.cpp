@@ -1,4 +1,5 @@
-// Gradients that are added to nets: names, sums, starts, where they stop, rows of tables, versions. Numbers by hand.
+// Gradients added to nets: names, sums, given starts, where they stop, rows of tables, versions. Expected numbers by
+// hand.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -19,7 +20,7 @@ namespace {
 using numbers = std::vector<float>;
 constexpr tensor_type pair_of{dtype::float32, {2}};
 
-// Runs a net once on blobs x = [1, 2] and w = [3, 4] and gives what it calls `y`.
+// Runs a net once on blobs x = [1, 2] and w = [3, 4]; returns its output `y`.
 numbers result(const graph::net& n) {
   graph::workspace ws;
   ws.feed("x", vector<float>{1, 2});
@@ -98,14 +99,14 @@ BOOST_AUTO_TEST_CASE(gradients_stop) {
                   "the target `n/stop_gradient` comes from stop_gradient, through which no gradient flows"));
 }
 
-// y = z w x with z = w x held: by that way x gets zeros, so that its gradient is that of the other ways alone.
+// y = z w with z = zero_gradient(w x v): zeros flow back through z, so the gradient is that of the other factor alone.
 BOOST_AUTO_TEST_CASE(gradients_become_zeros) {
   graph::net n("n");
   auto x = n.external("x", pair_of), w = n.external("w", pair_of), v = n.external("v", pair_of);
   auto held = n.output("held", graph::zero_gradient(w * x * v));
   auto g = n.add_gradient_operators({reduce_sum(held * w)});
   n.output("y", g[w]);     // w x v alone, not 2 w x v
-  n.output("of_v", g[v]);  // there, other than behind stop_gradient
+  n.output("of_v", g[v]);  // present, unlike behind stop_gradient
   n.output("of_x", g[x]);
   graph::workspace ws;
   ws.feed("x", vector<float>{1, 2});
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_infinite_becomes_zero) {
   graph::net n("n");
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto g = n.add_gradient_operators({reduce_sum(graph::zero_gradient(x) / (w - w)), graph::zero_gradient(w)});
-  n.output("y", g[x]);  // 1 / 0 passes no NaN on
+  n.output("y", g[x]);  // no NaN from 1 / 0
   BOOST_TEST(result(n) == (numbers{0, 0}), boost::test_tools::per_element());
   auto ids = n.external("ids", {dtype::int64, {2}});
   const auto message = message_of([&] { graph::zero_gradient(ids); });
@@ -131,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_infinite_becomes_zero) {
   BOOST_CHECK_THROW(graph::zero_gradient(ids), type_error);
 }
 
-// A result that nothing reads asks for no gradient: that of the other one is there without more ado.
+// An unused result needs no gradient; that of the other result needs no extra operations.
 BOOST_AUTO_TEST_CASE(a_result_that_nothing_reads_needs_no_gradient) {
   graph::net n("n");
   auto x = n.external("x", {dtype::float32, {1, 4}}), w = n.external("w", {dtype::float32, {1, 1}});
@@ -155,7 +156,7 @@ BOOST_AUTO_TEST_CASE(only_what_is_asked_for_is_added) {
   auto g = n.add_gradient_operators({loss}, {.with_respect_to = {w}});
   const auto all = n.operations();
   for (std::size_t i = before; i < all.size(); ++i)
-    for (const auto& in : all[i].inputs) BOOST_TEST(in != "w");  // that of x would multiply by w
+    for (const auto& in : all[i].inputs) BOOST_TEST(in != "w");  // the gradient by x would multiply by w
   BOOST_TEST(g.contains(w));
   BOOST_TEST(!g.contains(x));
   auto other = n.external("other", pair_of);
@@ -232,7 +233,7 @@ BOOST_AUTO_TEST_CASE(overwritten_blobs) {
   auto x = n.external("x", pair_of), w = n.external("w", pair_of);
   auto loss = reduce_sum(square(w) * x);
   auto next = n.assign(w, w * 0);
-  auto g = n.add_gradient_operators({loss});  // what it needs of the old version is there
+  auto g = n.add_gradient_operators({loss});  // its values of the old version are available
   n.output("y", g[w]);
   BOOST_TEST(result(n) == (numbers{6, 16}), boost::test_tools::per_element());
   const auto message = message_of([&] { g["w"]; });

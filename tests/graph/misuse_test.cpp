@@ -1,4 +1,4 @@
-// What nets by name refuse: each error in words, with the place in the user's code.
+// Errors of nets: the message, with the source location in the user's code.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -26,7 +26,7 @@ using numbers = std::vector<float>;
 const tensor_type f2{dtype::float32, {2}}, f3{dtype::float32, {3}}, f23{dtype::float32, {2, 3}},
     predicate{dtype::boolean, {}};
 
-// Whether an error begins with this file and has these words.
+// Whether an error begins with this file's name and contains these words.
 bool reports(const std::string& message, const std::string& expected) {
   return says(message, "misuse_test.cpp:") && says(message, expected);
 }
@@ -37,7 +37,7 @@ std::shared_ptr<const program> doubling(const tensor_type& type) {
   p->output("next", x * 2);
   return p;
 }
-// An iteration of a loop that goes on.
+// The body of a loop that continues.
 std::shared_ptr<const program> going(const tensor_type& type) {
   auto p = std::make_shared<program>();
   const value x = p->input("x", type);
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(a_second_name_leaves_the_first_one) {
   BOOST_TEST(reports(message_of([&] { n.assign(x, x + 1); }),
                      "assign: the value is both `copy` and `x`; assign to one of these names"));
   n.assign("x", x + 1);
-  n.assign(n["slope"], n["slope"] * 2);  // it is one blob
+  n.assign(n["slope"], n["slope"] * 2);  // it is a single blob
   graph::workspace ws;
   feed(ws);
   ws.run_once(n);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(gradients_take_names_that_are_free) {
   const auto again = n.add_gradient_operators({reduce_sum(x * x * x)});
   BOOST_TEST(n.name_of(again[x]) == "x_grad_auto_1");
   BOOST_TEST(n["x_grad_auto_0"].same(g[x]));
-  // and nothing else takes theirs
+  // no other blob may take such a name
   BOOST_TEST(reports(message_of([&] { n.output("x_grad_auto_0", x); }),
                      "`x_grad_auto_0` already exists and belongs to a gradient"));
   n.output("x_grad_auto_1", again[x]);
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(scopes_that_cannot_be) {
     graph::parameter_sharing outer({{"a", "b"}});
     BOOST_TEST(reports(message_of([] { graph::parameter_sharing s({{"b", "a"}}); }), "shares with itself"));
   }
-  graph::parameter_sharing chain({{"c", "b"}, {"b", "a"}});  // is none of these
+  graph::parameter_sharing chain({{"c", "b"}, {"b", "a"}});  // a chain is not one of these errors
   BOOST_TEST(reports(message_of([] { graph::device_scope s("cuda"); }), "device_scope: there is no device `cuda`"));
 }
 
@@ -370,7 +370,7 @@ BOOST_AUTO_TEST_CASE(runs_and_steps) {
   ws.create(counting);
   const auto refused = [&](const std::function<void()>& f, const std::string& expected) {
     BOOST_TEST(says(message_of(f), expected));
-    BOOST_TEST(ws.fetch_numbers<float>("c")[0] == 0.0f);  // and nothing ran
+    BOOST_TEST(ws.fetch_numbers<float>("c")[0] == 0.0f);  // nothing ran
   };
   refused([&] { ws.run("counting", -1); }, "workspace: the number of runs is -1 and must not be below 0");
   refused([&] { ws.start("counting", -1).wait(); }, "the number of runs is -1");
@@ -385,7 +385,7 @@ BOOST_AUTO_TEST_CASE(runs_and_steps) {
           "blob `pair` of `stop_when` is float32[2]; expected one element");
   counting.output("stop", cast<float>(counting["c"] > 2.5));
   ws.create(counting, {.overwrite = true});
-  ws.run({.net = "counting", .times = 50, .stop_when = "stop"});  // a blob that the plan makes
+  ws.run({.net = "counting", .times = 50, .stop_when = "stop"});  // a blob that only the plan has
   BOOST_TEST(ws.fetch_numbers<float>("c")[0] == 3.0f);
   ws.run("counting", 0);
   BOOST_TEST(ws.fetch_numbers<float>("c")[0] == 3.0f);

@@ -34,7 +34,7 @@ struct fixture {
     ws.feed("images", tensor<float, extents<2, 4, 8, 8>>());
     ws.run_once(m.main());
   }
-  // "name:shape" of all parameters.
+  // "name:shape" for each parameter.
   std::string listed() const {
     std::string all;
     for (const auto& p : m.parameters()) {
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(sharing) {
     graph::fc(rows, 3);
     {
       graph::name_scope root("", true);
-      graph::parameter_sharing again({{"c", "b"}});  // looked up again: c is b is a
+      graph::parameter_sharing again({{"c", "b"}});  // names are resolved again: c is b is a
       graph::name_scope c("c");
       graph::fc(rows, 3, {.name = "fc"});
     }
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(sharing) {
   BOOST_TEST(listed() == "a/fc_w[3x6]w a/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
 }
 
-// Names are those of scopes in the present one, as Caffe2 has them.
+// Names refer to scopes inside the current one, as in Caffe2.
 BOOST_AUTO_TEST_CASE(sharing_within_a_scope) {
   const auto layer_in = [&](std::string_view scope) {
     graph::name_scope s(scope);
@@ -120,12 +120,12 @@ BOOST_AUTO_TEST_CASE(sharing_within_a_scope) {
     layer_in("b");
     {
       graph::name_scope b("b");
-      graph::parameter_sharing inside({{"shared", ""}});  // the present scope, which is a
+      graph::parameter_sharing inside({{"shared", ""}});  // the current scope, `a`
       layer_in("shared");
       layer_in("other");
     }
     graph::name_scope root("", true);
-    layer_in("b");  // another one of the name
+    layer_in("b");  // another scope of that name
   }
   BOOST_TEST(listed() == both + "net/a/other/fc_w[3x6]w net/a/other/fc_b[3]b b/fc_w[3x6]w b/fc_b[3]b ");
 }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(sharing_with_the_scope_around) {
   }
   BOOST_TEST(listed() == "fc_w[3x6]w fc_b[3]b w[2]w ");
 }
-// Of two names that begin alike the longer one counts.
+// The longest matching name applies.
 BOOST_AUTO_TEST_CASE(sharing_of_a_part) {
   {
     graph::parameter_sharing same({{"a", "x"}, {"a/c", "y"}});
@@ -149,10 +149,10 @@ BOOST_AUTO_TEST_CASE(sharing_of_a_part) {
   }
   BOOST_TEST(listed() == "x/f_w[3x6]w x/f_b[3]b y/f_w[3x6]w y/f_b[3]b ");
 }
-// A name that nothing was made by is told by the next use of the model, once.
+// The next use of the model warns, once, about a name that no layer used.
 BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
   {
-    graph::parameter_sharing none({{"c", "a"}});  // nothing was made at all
+    graph::parameter_sharing none({{"c", "a"}});  // no layer was created at all
   }
   BOOST_TEST(listed().empty());
   {
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(sharing_of_names_that_are_not_there) {
                   "of `encoder`"));
   BOOST_TEST(says(message, "did you mean `decoder`?"));
   BOOST_TEST(listed() == "decoder/fc_w[3x6]w decoder/fc_b[3]b ");
-  // Where an error ends it, that one counts.
+  // If an exception ends the scope, only that error is reported.
   try {
     graph::parameter_sharing same({{"decodr", "encoder"}});
     graph::fc(rows, 3);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(many_layers_without_names) {
   BOOST_TEST(m.parameters(parameter_tag::weight).back().name == "fc_auto_40_w");
 }
 
-// Layers without names are counted in their own scope, and share one by one.
+// Layers without names are numbered within their scope, and shared one by one.
 BOOST_AUTO_TEST_CASE(sharing_of_layers_without_names) {
   const auto two_layers = [&] { return graph::fc(graph::fc(rows, 8), 3); };
   value a, b;
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(parameters_that_are_there_are_not_filled) {
 BOOST_AUTO_TEST_SUITE_END()
 BOOST_FIXTURE_TEST_SUITE(arguments_of_layers, fixture)
 
-// The kernel of the convolution that comes about.
+// The kernel of the resulting convolution.
 BOOST_AUTO_TEST_CASE(three_levels) {
   int count = 0;
   auto kernel = [&](const graph::arguments& a) {
@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(shapes_and_parameters) {
   BOOST_TEST(ws.fetch_numbers<float>("pr_slope") == numbers(4, 0.25f), boost::test_tools::per_element());
 }
 
-// What has no function of its own: x u^T v^T + b, a factor and a term for each feature, images one behind the other.
+// Layers without a function: x u^T v^T + b, a factor and a term for each feature, concatenated images.
 BOOST_AUTO_TEST_CASE(layers_of_parameters_and_functions) {
   const value x = m.input("x", {dtype::float32, {1, 2}}), image = m.input("image", {dtype::float32, {1, 1, 1, 2}});
   const value low = graph::fc(x, 1, {.name = "u", .bias = false, .weight_fill = op::constant{2}});
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(layers_of_parameters_and_functions) {
   BOOST_TEST((ws.fetch("depth").shape() == shape{1, 2, 1, 2}));
 }
 
-// Any layer is a layer function; its parameters have the names of the others' ones.
+// `model::layer` takes any layer; its parameters are named like those of the layer functions.
 BOOST_AUTO_TEST_CASE(any_layer_may_be_one) {
   const value sequence = m.input("sequence", {dtype::float32, {1, 1, 4}});
   m.main().output("y", m.layer("conv1d", {.name = "c", .weight_fill = op::constant{1}, .bias_fill = op::constant{0.5}},
@@ -476,14 +476,14 @@ BOOST_AUTO_TEST_CASE(by_tag) {
   BOOST_TEST(t.ws.has("f_b_momentum"));
 }
 
-// The rate of run n is base * 0.5^n times what the workspace says at that time, with momentum; by hand in double.
+// The rate of run n is base * 0.5^n, times a factor in the workspace, with momentum; expected values by hand in double.
 BOOST_AUTO_TEST_CASE(rates_are_multiplied_by_what_is_injected) {
   trained t;
   const value falling =
       learning_rate(t.m.main().iterations(), {.base = 0.01, .policy = optim::exponential{.gamma = 0.5}});
   t.m.add_updates(optim::momentum_sgd{.momentum = 0.5},
                   {.tag = parameter_tag::weight, .rate = falling, .allow_lr_injection = true});
-  t.m.add_updates(optim::sgd{.lr = 0.02}, {.allow_lr_injection = true});  // the same number
+  t.m.add_updates(optim::sgd{.lr = 0.02}, {.allow_lr_injection = true});  // the same blob as above
   t.run(2);
   t.ws.feed("lr_injection", scalar<float>(0.25f));
   t.ws.run("m", 2);
@@ -520,8 +520,8 @@ BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
   BOOST_TEST(std::fabs(t.ws.fetch_numbers<float>("f_b")[0] + 0.25 * 10 / norm) < 1e-6);
 }
 
-// A table of which rows are looked up, some twice, in two places; the loss is the sum of squares of what was looked up, times
-// constants. Its gradient by row, with duplicates summed, is worked out here in double.
+// A table whose rows are looked up in two places, some twice; the loss is the sum of squares of the looked-up rows,
+// times constants. The gradient by row, with duplicates summed, is computed here in double.
 namespace {
 
 struct row_updates {
@@ -530,14 +530,14 @@ struct row_updates {
       second{{5, 3}, {2, 2}, {6, 0}, {4, 4}};
   double scale[3] = {0.5, -1.25, 2};
   std::vector<std::vector<double>> table = std::vector<std::vector<double>>(rows, std::vector<double>(width));
-  // What one element of the table, of a row that was looked up, becomes; a and b are its slots, r that of its row.
+  // Updates one element of a looked-up row; a and b are its slots, r is its row's slot.
   using step_type = std::function<void(double& w, double g, double& a, double& b, int t)>;
   row_updates() {
     for (int r = 0; r < rows; ++r)
       for (int c = 0; c < width; ++c)
         table[static_cast<std::size_t>(r)][static_cast<std::size_t>(c)] = 0.25 * ((r * width + c) % 5) - 0.4 + 0.01 * r;
   }
-  // Gradients of the rows of step t.
+  // Gradients of the looked-up rows in step t.
   std::map<std::int64_t, std::vector<double>> gradients(std::size_t t) const {
     std::map<std::int64_t, std::vector<double>> g;
     const auto add = [&](std::int64_t id, double factor) {
@@ -590,11 +590,11 @@ struct row_updates {
               "step " << t << ", element " << i << ": " << is[i] << ", and the formula gives " << wanted);
         }
       }
-      // The table is changed where it lies, by copies of rows alone.
+      // The table is updated in place, by writing single rows.
       BOOST_TEST(says(ws.explain("m"), "put_rows"));
     }
   }
-  // The same for optimizers that go element by element.
+  // The same for elementwise optimizers.
   static auto each(const step_type& f) {
     return [f](std::vector<double>& w, const std::vector<double>& g, std::vector<double>& a, std::vector<double>& b,
                int t) {
@@ -660,7 +660,7 @@ BOOST_AUTO_TEST_CASE(rows_by_other_optimizers) {
                           u = 0.9 * u + 0.1 * d * d;
                           w -= d;
                         }));
-  // a row begins with the rate, whenever it is met first
+  // a row starts with the rate, whenever it is first looked up
   row_updates().follows(optim::rprop{.lr = 0.02},
                         row_updates::each([](double& w, double g, double& before, double& size, int) {
                           const double agree = g * before;

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(results_are_named_by_net_and_operation) {
   BOOST_TEST(n["y"].same(c));
 }
 
-// Where a blob has the name that a result would have, the result gets another one.
+// If a blob already has a result's automatic name, the result gets another one.
 BOOST_AUTO_TEST_CASE(automatic_names_are_no_blobs) {
   graph::net n("n");
   auto x = n.external("x", {dtype::float32, {2}}), r = relu(x);
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(automatic_names_are_no_blobs) {
   BOOST_TEST(n.operations()[0].outputs[0] == "n/relu_auto_0");
 }
 
-// What is found by a name is there, is no free name, and can be asked for by it everywhere.
+// A blob with an automatic name can be found by it everywhere; the name is taken.
 BOOST_AUTO_TEST_CASE(automatic_names_are_there) {
   graph::net n("n");
   const value x = n.external("x", row), r = relu(x);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(automatic_names_are_there) {
     BOOST_TEST(n.free_name(name) == name);
     BOOST_CHECK_THROW(n[name], value_error);
   }
-  n.output("y", r);  // it has a name now
+  n.output("y", r);  // now it has an explicit name
   BOOST_TEST(!n.has("n/relu"));
   const auto message = message_of([&] { n["n/sqare"]; });
   BOOST_TEST(says(message, "net `n`: there is no blob `n/sqare`"));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(names_nest_and_reset) {
       graph::name_scope c("other", true);
       BOOST_TEST(n.name_of(n.external("x", row)) == "other/x");
     }
-    BOOST_TEST(n["x"].id().node == n["encoder/x"].id().node);  // what the name means in this scope
+    BOOST_TEST(n["x"].id().node == n["encoder/x"].id().node);  // the name within this scope
     BOOST_TEST(n.name_of(outside) == "x");                     // a value keeps its name
   }
   BOOST_TEST(graph::name_scope::current().empty());

@@ -1,4 +1,4 @@
-// Errors of nets name the operation and the place in the user's code where it was added.
+// Errors of nets name the operation and the line of user code that added it.
 #include <boost/test/unit_test.hpp>
 
 #include <memory>
@@ -17,9 +17,9 @@ using engine_test::message_of;
 namespace {
 
 unsigned line = 0;
-// The line of the call.
+// Records the line of the call.
 unsigned here(std::source_location at = std::source_location::current()) { return line = at.line(); }
-// Whether a message begins with this file and the line that `here` noted last, and goes on with these words.
+// Whether a message begins with this file and the line recorded last, followed by these words.
 bool begins(const std::string& message, const std::string& words) {
   const std::string file = std::source_location::current().file_name(),
                     expected = file + ":" + std::to_string(line) + ": " + words;
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(of_operators) {
   BOOST_TEST(begins(message_of([&] { here(), void((a > b) || a); }), "logical_or: "));
 }
 
-// What is made of several operations is said to be where it was called.
+// A composite function is located at its outermost call.
 BOOST_AUTO_TEST_CASE(of_the_outermost_call) {
   BOOST_TEST(begins(message_of([&] { here(), rsqrt(ids); }), "sqrt: "));
   BOOST_TEST(begins(message_of([&] { here(), linear(a, b, row); }), "add: the shapes do not broadcast: [2x2] [7]"));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(of_members) {
                     "learning_rate: `policy` is missing"));
 }
 
-// What is no member of a net, and works on one.
+// Functions that take a net.
 BOOST_AUTO_TEST_CASE(of_functions_on_nets) {
   n.output("y", a + b);
   graph::workspace ws;
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(of_functions_on_nets) {
              "sublayer `mine` (conv2d): "));
 }
 
-// The library's own calls are nobody's place: what has no place in the user's code has none.
+// Calls within the library are not a location: without a line in the user's code there is none.
 BOOST_AUTO_TEST_CASE(of_the_library) {
   const auto of_the_library = [](const std::string& words) {
     return words.find(".cppm:") != words.npos || words.find(".impl.cpp:") != words.npos ||
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(of_operations_in_a_listing) {
   BOOST_TEST(all.back().where.ends_with("origin_test.cpp:" + std::to_string(line)));
 }
 
-// Shapes that are known only when the net runs, and indices.
+// Shapes known only at run time, and indices.
 BOOST_AUTO_TEST_CASE(of_failing_runs) {
   graph::net m("m");
   auto x = m.external("x", {dtype::float32, {"N", 3}}), y = m.external("y", {dtype::float32, {"M", 3}}),
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(of_failing_runs) {
   BOOST_TEST(begins(message_of([&] { ws.run("m"); }), "gather: a position is outside -2..1"));
 }
 
-// Two nets of the same operations, whose plan is not the same since they stand elsewhere.
+// Two equal nets from different lines do not share a plan.
 BOOST_AUTO_TEST_CASE(of_equal_nets) {
   auto context_of_both = std::make_shared<context>(1, target_isa());
   for (int i = 0; i < 2; ++i) {
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(of_equal_nets) {
   }
 }
 
-// What a gradient rule adds belongs to the operation that it is of.
+// Operations that a gradient rule adds have the location of the differentiated operation.
 BOOST_AUTO_TEST_CASE(of_gradients) {
   const auto tanh_line = here() + 1;
   auto h = tanh(a);
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(of_functions_of_many_values) {
   BOOST_TEST(begins(message_of([&] { here(), concat<1>(a, row); }), "concat: "));
 }
 
-// Programs for `cond`, `loop` and `scan` are made where their operations are added, and run elsewhere.
+// Subprograms of `cond`, `loop` and `scan` are built where the operation is added, and run elsewhere.
 BOOST_AUTO_TEST_CASE(of_programs_inside) {
   const auto branch = [&](const std::shared_ptr<program>& p) {
     const value table = p->input("a", {dtype::float32, {2, 3}}), i = p->input("ids", {dtype::int64, {2}});

@@ -1,4 +1,4 @@
-// Predictors of models that train: what layers do at inference, whatever they do in training.
+// Predictors of models in training: inference behavior of layers, whatever they do in training.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ bool has_operation(const graph::net& n, std::string_view name) {
     if (o.name == name) return true;
   return false;
 }
-// A row of x to two scores, with dropout on the way, twice.
+// Maps a row of x to two scores, with dropout twice on the way.
 void dropping(graph::model& m) {
   graph::model::scope here(m);
   const value x = m.input("x", rows);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(batch_norm_takes_running_statistics) {
   for (float y : ws.fetch_numbers<float>("y")) BOOST_TEST(y == 3.0f);
   BOOST_TEST(ws.fetch_numbers<float>("spatial_bn_rm") == (numbers{0, 0}), boost::test_tools::per_element());
 
-  // A batch of 0, 2, 4, 6 in the first channel and its double in the second: means 3 and 6, of which half is kept.
+  // The first channel is 0, 2, 4, 6, the second its double: means 3 and 6, of which running means keep half.
   any_tensor batch(tensor_type{dtype::float32, {1, 2, 2, 2}});
   auto* all = reinterpret_cast<float*>(batch.mutable_data());
   for (int i = 0; i < 4; ++i) all[i] = static_cast<float>(2 * i), all[4 + i] = static_cast<float>(4 * i);
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(batch_norm_takes_running_statistics) {
   ws.create(m.main());
   ws.run("m");
   const numbers trained = ws.fetch_numbers<float>("y");
-  BOOST_TEST(std::abs(trained[0] + 3 / std::sqrt(5.0f)) < 1e-5f);  // its own mean and variance
+  BOOST_TEST(std::abs(trained[0] + 3 / std::sqrt(5.0f)) < 1e-5f);  // batch mean and variance
   BOOST_TEST(ws.fetch_numbers<float>("spatial_bn_rm") == (numbers{1.5f, 3}), boost::test_tools::per_element());
   const numbers variance = ws.fetch_numbers<float>("spatial_bn_riv");
   ws.run_once(p);
@@ -101,14 +101,14 @@ BOOST_AUTO_TEST_CASE(dropout_passes_its_input_on) {
   const numbers scores = ws.fetch_numbers<float>("scores");
   ws.run_once(p);
   BOOST_TEST(ws.fetch_numbers<float>("scores") == scores, boost::test_tools::per_element());
-  ws.run_once(inference.main());  // which has the same parameters by name
+  ws.run_once(inference.main());  // it has the same parameters by name
   BOOST_TEST(ws.fetch_numbers<float>("scores") == scores, boost::test_tools::per_element());
-  ws.run_once(m.main());  // training drops as before
+  ws.run_once(m.main());  // dropout in training as before
   BOOST_TEST(ws.fetch_numbers<float>("scores") != scores, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(training_is_what_it_was) {
-  // Operations, names and gradients of the net know nothing of inference.
+  // The predictor leaves operations, names and gradients of the net unchanged.
   graph::model m("m");
   dropping(m);
   const auto types = m.main().infer({{"x", {5, 4}}});
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(training_is_what_it_was) {
   ws.run_once(m.init());
   ws.feed("x", counted(3, 4));
   ws.run_once(m.main());
-  // Where the hidden feature was dropped in all rows, nothing flows to its weights.
+  // If the hidden feature was dropped in all rows, its weights get no gradient.
   const numbers hidden = ws.fetch_numbers<float>("hidden"), slope = ws.fetch_numbers<float>("slope");
   int dropped = 0;
   for (std::size_t f = 0; f < 8; ++f) {
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(layers_made_of_layers_and_those_of_users) {
 }
 
 BOOST_AUTO_TEST_CASE(copies_keep_both) {
-  // A clone and a part of a net train on, and a model that was saved and loaded has the predictor of the first one.
+  // A clone and a part of a net keep training; a model that is saved and loaded has the same predictor.
   graph::model m("m");
   dropping(m);
   BOOST_TEST(has_operation(m.main().clone("c"), "random_uniform"));
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(copies_keep_both) {
   BOOST_TEST(other.fetch_numbers<float>("scores") != scores, boost::test_tools::per_element());
 }
 
-// Names in a name scope are those of the blobs that they mean.
+// In a name scope, names refer to the blobs in it.
 BOOST_AUTO_TEST_CASE(a_predictor_is_made_inside_of_a_name_scope) {
   graph::model m("m");
   graph::model::scope g(m);
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_predictor_is_made_inside_of_a_name_scope) {
   ws.feed("enc/x", counted(3, 4));
   ws.run_once(p);
   BOOST_TEST((ws.fetch("enc/y").shape() == shape{3, 2}));
-  const auto part = graph::snapshot(m.main(), ws, {"x"}, {"y"});  // one input, and parameters
+  const auto part = graph::snapshot(m.main(), ws, {"x"}, {"y"});  // one input and the parameters
   BOOST_TEST(part.program->inputs().size() == 1u);
   BOOST_TEST(part.states.size() == 2u);
 }
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_predictor_is_saved_without_what_trains) {
   graph::workspace other;
   const auto p = graph::load(d / "predictor", other);
   BOOST_TEST(!has_operation(p, "random_uniform"));
-  BOOST_TEST(p.external_inputs().size() == 5u);  // x and the parameters: no generator
+  BOOST_TEST(p.external_inputs().size() == 5u);  // x and the parameters, no generator
 }
 
 BOOST_AUTO_TEST_SUITE_END()

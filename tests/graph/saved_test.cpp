@@ -1,4 +1,4 @@
-// Nets of other models, nets and models in files, names of summed gradients, fills of whole numbers.
+// Nets from other models, nets and models in files, names of summed gradients, integer fills.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_model_becomes_a_net) {
   ws.run("mlp");
   BOOST_TEST(same_bits(ws.fetch(y), any_tensor(m(x))));
 
-  // What was a topology is added to as any net, and trained: one step against the same with the model's own operations.
+  // A net from a topology can be extended and trained: one step against the same step with the model's operations.
   const value w = n["2.weight"], loss = n.output("loss", reduce_mean(square(n[y])));
   n.assign(w, w - 0.5 * n.add_gradient_operators({loss})[w]);
   ws.create(n, {.overwrite = true});
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_net_is_saved_and_goes_on) {
   for (const char* blob : {"w", "noise", "run", "drawn"})
     BOOST_CHECK_MESSAGE(same_bits(ws.fetch(blob), other.fetch(blob)), blob);
   BOOST_TEST(other.fetch_numbers<std::int64_t>("run")[0] == 5);
-  BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);  // what the tool reads
+  BOOST_TEST(load_net(d / "net").states.find("w") != nullptr);  // the tool reads this file
   graph::workspace empty;
   const auto message = message_of([&] { graph::save(d / "other", n, empty); });
   BOOST_TEST(says(message, d / "other.json: "), message);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
   graph::save(d / "model", m, ws);
   check(load_net(d / "model").states, 22);
   check(graph::snapshot(m.main(), ws).states, 22);
-  // Its parts and copies, and those of what was loaded.
+  // Its parts and copies, also those of loaded nets.
   graph::save(d / "predictor", m.predictor("p", {"x"}, {"scores"}), ws);
   check(load_net(d / "predictor").states, 8);
   check(graph::snapshot(m.main(), ws, {"x"}, {"scores"}).states, 9);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(files_tell_parameters_from_other_blobs) {
   graph::workspace third;
   const auto again = graph::load_model(d / "model", third);
   check(graph::snapshot(again->predictor("p", {"x"}, {"scores"}), third).states, 8);
-  // A blob of a net without a model: a number that the net holds, or what it changes.
+  // A blob of a net without a model: constant or assigned.
   graph::net n("n");
   const value w = n.external("w", {dtype::float32, {2}}), total = n.external("total", {dtype::float32, {2}});
   n.assign(total, n.output("y", n.external("v", {dtype::float32, {2}}) * w + total));
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {
   const auto whole = graph::snapshot(n, ws);
   BOOST_TEST(whole.program->inputs().size() == 3u);
   BOOST_TEST(whole.states.size() == 1u);
-  // Inputs come in the order of the names, and the blobs of the workspace stay as they were.
+  // Inputs are in the order of the names; blobs of the workspace are unchanged.
   const auto part = graph::snapshot(n, ws, {"b", "h"}, {"y"}), all = graph::snapshot(n, ws, {"x"}, {"y"});
   BOOST_TEST(part.program->at(part.program->inputs()[0]).name == "b");
   BOOST_TEST(part.states.size() == 0u);
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
     BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name), other.fetch(was[i].name)), was[i].name);
     BOOST_CHECK_MESSAGE(same_bits(ws.fetch(was[i].name + "_first"), other.fetch(was[i].name + "_first")), was[i].name);
   }
-  // Filled again it begins as the first one did, and its predictor is one.
+  // Running `init` again restores the initial weights; the predictor is the same.
   graph::workspace fresh, first;
   fresh.run_once(again->init());
   first.run_once(m.init());
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(a_model_is_saved_and_goes_on_training) {
   BOOST_CHECK_THROW(graph::load_model(d / "net", other), file_error);
 }
 
-// What is added to a net or a model of a file draws other numbers than what is in it.
+// Random operations added to a loaded net or model draw numbers different from the existing ones.
 BOOST_AUTO_TEST_CASE(what_is_added_after_loading_draws_its_own_numbers) {
   const test_files::folder at;
   {
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_summed_have_names) {
   const value w = n.external("w", {dtype::float32, {2}});
   const value loss = reduce_sum(square(w)) + reduce_sum(exp(w)) + reduce_sum(w * 3);
   auto g = n.add_gradient_operators({loss});
-  // The last use gives the first gradient, as Caffe2 counts.
+  // The last use has the first gradient, as in Caffe2.
   n.output("a", n["_w_grad_autosplit_0"]);
   n.output("b", n["_w_grad_autosplit_1"]);
   n.output("c", n["_w_grad_autosplit_2"]);
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(gradients_that_are_summed_have_names) {
   graph::net one("one");
   const value x = one.external("x", {dtype::float32, {2}});
   one.add_gradient_operators({reduce_sum(exp(x))});
-  BOOST_TEST(!one.has("_x_grad_autosplit_0"));  // of a single one there is no sum
+  BOOST_TEST(!one.has("_x_grad_autosplit_0"));  // a single gradient is not summed
 }
 
 BOOST_AUTO_TEST_SUITE_END()
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(they_cover_their_range) {
     BOOST_REQUIRE((v >= -2 && v <= 3));
     ++counts[static_cast<std::size_t>(v + 2)];
   }
-  for (int c : counts) BOOST_TEST((c > 9500 && c < 10'500));  // 10000 each, with a deviation of 91
+  for (int c : counts) BOOST_TEST((c > 9500 && c < 10'500));  // 10000 each, with a standard deviation of 91
   for (float v : ws.fetch_numbers<float>("f")) BOOST_TEST(v == 5);
   bool low = false, high = false;
   for (auto v : ws.fetch_numbers<std::int64_t>("far"))

@@ -1,9 +1,9 @@
-// What a message says. Include it after message.h and Boost.Test.
+// Content of messages. Include it after message.h and Boost.Test.
 #pragma once
 
 namespace engine_test {
 
-/// Whether words stand in a message, which is shown where they do not.
+/// Whether a message contains these words; if not, it is printed.
 inline bool says(const std::string& message, const std::string& part) {
   const bool found = message.find(part) != std::string::npos;
   if (!found) BOOST_TEST_MESSAGE(message);

@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(blobs_are_fed_and_fetched_as_copies) {
   ws.feed("v", v);
   BOOST_TEST(first.elements<float>()[0] == 1);
   BOOST_TEST(ws.fetch_numbers<float>("v") == (numbers{5, 0}), boost::test_tools::per_element());
-  ws.feed("v", matrix<double>(2, 2));  // another type takes its place
+  ws.feed("v", matrix<double>(2, 2));  // replaced by another type
   BOOST_TEST((ws.fetch("v").type() == tensor_type{dtype::float64, {2, 2}}));
   BOOST_TEST(ws.has("v"));
   BOOST_TEST(!ws.has("w"));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_net_runs_on_blobs) {
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{3, 5}), boost::test_tools::per_element());
   const auto before = ws.fetch("y");
-  ws.feed("x", vector<float>{4, 5, 6});  // another shape, another plan
+  ws.feed("x", vector<float>{4, 5, 6});  // another shape needs another plan
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("y") == (numbers{9, 11, 13}), boost::test_tools::per_element());
   BOOST_TEST(before.elements<float>()[0] == 3);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(assigned_blobs_are_states) {
   ws.create(n);
   ws.run("n", 3);
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{13, 26}), boost::test_tools::per_element());
-  ws.feed("w", vector<float>{0, 0});  // fed in between
+  ws.feed("w", vector<float>{0, 0});  // fed between runs
   ws.run("n");
   BOOST_TEST(ws.fetch_numbers<float>("w") == (numbers{1, 2}), boost::test_tools::per_element());
   ws.feed("w", vector<float>(3));
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(versions_follow_each_other_within_a_run) {
   n.output("between", n["w"] + 0);
   n.assign(second, second + 1);
   n.assign("w", n["w"] * 10);
-  n.output("old", w + 0);  // what the value says, not the newest one
+  n.output("old", w + 0);  // a handle means its own version, not the newest one
   graph::workspace ws;
   ws.feed("w", vector<float>{3});
   ws.run_once(n);
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(nets_share_blobs) {
   BOOST_TEST(ws.fetch_numbers<float>("w")[0] == 210);
 }
 
-// Nets that differ in names alone share a plan, and not their blobs.
+// Nets that differ only in names share a plan, but not blobs.
 BOOST_AUTO_TEST_CASE(equal_nets_have_blobs_of_their_own) {
   graph::workspace ws;
   for (const std::string& number : {"1", "2"}) {
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_net_of_a_name_is_replaced_on_request) {
   BOOST_TEST(says(message_of([&] { ws.create(n); }),
                   "workspace: net `n` already exists; create(net, {.overwrite = true}) replaces it"));
   BOOST_CHECK_THROW(ws.create(n), state_error);
-  n.given("y", {1}, {2});  // a created net is as it was
+  n.given("y", {1}, {2});  // the created net is unaffected
   ws.run("n");
   BOOST_TEST(!ws.has("y"));
   ws.create(n, {.overwrite = true});
@@ -258,7 +258,7 @@ BOOST_AUTO_TEST_CASE(a_failed_run_changes_nothing) {
   BOOST_TEST(ws.fetch_numbers<float>("table") == (numbers{2, 4, 4, 6, 6, 8}), boost::test_tools::per_element());
 }
 
-// The third of five runs fails: outputs are there as if the runs had been asked for one by one.
+// The third of five runs fails: outputs are as after separate runs.
 BOOST_AUTO_TEST_CASE(runs_before_a_failing_one_count) {
   graph::net n("n");
   n.output("y", gather(n.external("t", {dtype::float32, {2, 1}}), reshape(n.iterations(), shape{1}) - 1));

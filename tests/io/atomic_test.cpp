@@ -1,4 +1,4 @@
-// Files are replaced as a whole or not at all.
+// Files are replaced completely or not at all.
 #include <boost/test/unit_test.hpp>
 
 #include <fcntl.h>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_symbolic_link_is_followed_and_stays) {
   BOOST_CHECK_EXCEPTION(write_words(dir / "round", "new"), file_error, (says{{dir / "round", "symbolic links"}}));
 }
 
-// Writes in a child, which is killed before it has finished.
+// Writes in a child process that is killed before it has finished.
 static void write_and_be_killed(const std::string& path) {
   const pid_t child = ::fork();
   BOOST_REQUIRE(child >= 0);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(what_a_killed_writer_leaves_goes_with_the_next_write) {
   test_files::write_raw(dir / ".lamina-bundle-aB3dE6/calls.o", "half");
   BOOST_CHECK_EQUAL(test_files::read_raw(dir / "a"), "old");
   BOOST_CHECK_EQUAL(dir.count(), 5);
-  // Another file's writing that fails is none that removes them; one that succeeds is.
+  // A failed write of another file does not remove the leftovers; a successful one does.
   BOOST_CHECK_THROW(write_file_atomically(dir / "b", [](writer&) { throw std::runtime_error("no more"); }),
                     std::runtime_error);
   BOOST_CHECK_EQUAL(dir.count(), 5);

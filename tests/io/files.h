@@ -1,4 +1,4 @@
-// Files for tests: a folder of its own that goes with the test, raw reading and writing, gzip.
+// Files for tests: temporary folders, raw reading and writing, gzip.
 #pragma once
 #include <unistd.h>
 #include <zlib.h>
@@ -31,7 +31,7 @@ struct folder {
 };
 
 inline void write_raw(const std::string& path, std::string_view bytes) {
-  std::filesystem::remove(path);  // some file systems sync a file that is truncated and written again
+  std::filesystem::remove(path);  // some file systems sync a file that is truncated and rewritten
   std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 inline std::string read_raw(const std::string& path) {
@@ -44,7 +44,7 @@ inline void write_gzip(const std::string& path, std::string_view bytes) {
   gzclose(f);
 }
 
-/// Gives up root's right to read and write everything while it lives, so that permissions can be tested as root too.
+/// While alive, drops root's privilege to read and write everything, so that permissions can be tested as root.
 struct unprivileged {
   bool was_root = ::geteuid() == 0;
   unprivileged() {
@@ -57,7 +57,7 @@ struct unprivileged {
   }
 };
 
-/// The bytes of an idx file: element type code, extents, elements as they stand in the file.
+/// The bytes of an idx file: element type code, extents, elements in file order.
 inline std::string idx(int code, std::initializer_list<unsigned> extents, std::string_view elements) {
   std::string s{'\0', '\0', static_cast<char>(code), static_cast<char>(extents.size())};
   for (unsigned n : extents)
@@ -65,7 +65,7 @@ inline std::string idx(int code, std::initializer_list<unsigned> extents, std::s
   return s += elements;
 }
 
-/// Matches an error whose message holds every one of some parts.
+/// Matches an error whose message contains all of these parts.
 struct says {
   std::initializer_list<std::string_view> parts;
   template <class E> bool operator()(const E& e) const {

@@ -1,5 +1,5 @@
-// Thousands of damaged files, the same in every run: each is read or refused by a file_error, and what is read can be
-// used to its last byte.
+// Thousands of damaged files, the same in every run: each is read or refused with a file_error, and results are
+// accessible to their last byte.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ std::string mutated(std::string s, std::mt19937& random) {
       case 4: s.erase(at, 1 + below(8)); break;
       case 5: s.insert(at, 1 + below(3), "0123456789[]{}\",:-e.\\"[below(22)]); break;
       case 6: s.insert(at, s.substr(below(s.size()), below(40))); break;
-      default:  // another digit: shapes and offsets that nearly fit
+      default:  // another digit: shapes and offsets that almost fit
         if (auto digit = s.find_first_of("0123456789", at); digit != s.npos)
           s[digit] = static_cast<char>('0' + below(10));
     }
@@ -41,7 +41,7 @@ struct outcome {
   int read = 0, refused = 0;
 };
 
-// Reads mutations of `bytes`; `use` touches all that was read.
+// Reads mutations of `bytes`; `use` accesses everything that was read.
 template <class Read> outcome fuzz(const std::string& bytes, int count, unsigned seed, Read read) {
   test_files::folder dir;
   auto path = dir / "file";
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(safetensors) {
   auto seen = fuzz(test_files::read_raw(dir / "a"), 4000, 1, [](const std::string& path) {
     for (auto& t : read_safetensors(path).tensors) touch(t.value);
   });
-  // Changes to names and numbers are no damage that a reader can see; most others are.
+  // A reader cannot detect changes to names and numbers; it detects most others.
   BOOST_CHECK_GT(seen.read, 30);
   BOOST_CHECK_GT(seen.refused, 2000);
   BOOST_CHECK_EQUAL(memory::counters().current, before);

@@ -14,7 +14,7 @@ using test_files::says;
 
 namespace {
 
-// Expects the words for a file as it is and, where it is long enough to be one, compressed.
+// Expects an error with these words for the plain file and, if long enough, for the compressed one.
 void refused(const std::string& bytes, std::initializer_list<std::string_view> words) {
   test_files::folder dir;
   auto before = memory::counters().current;
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_bomb_takes_no_more_memory_than_its_header_promises) {
   auto before = memory::counters().current;
   BOOST_CHECK_EXCEPTION(read_idx(dir / "bomb"), file_error, (says{{"takes 1000 bytes, and the file holds more"}}));
   BOOST_CHECK_LE(memory::counters().peak - before,
-                 1280);  // 1000 and what stands in front of them, as the allocator rounds
+                 1280);  // 1000 bytes and a header, rounded by the allocator
 }
 
 BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named_with_the_reason) {

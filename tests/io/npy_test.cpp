@@ -1,4 +1,4 @@
-// npy and npz: files that NumPy wrote, what is written and read again, and what is damaged.
+// npy and npz: files written by NumPy, files written and read back, and damaged files.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace {
 
 const std::string from_numpy = NUMPY_FILES;
 
-// What tests/io/numpy/make.py puts into its arrays.
+// The arrays of tests/io/numpy/make.py.
 any_tensor expected(dtype element, const std::function<double(int)>& rule) {
   any_tensor t(tensor_type{element, {2, 3, 4}});
   with_type(element, [&]<class T>() {
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(damaged_archives) {
   refuses(packed, "array `x.npy` ");
 }
 
-// Numbers that stand in the field for those that 32 bits do not hold.
+// Zip64: numbers beyond 32 bits are in an extra field.
 BOOST_AUTO_TEST_CASE(wide_archives) {
   test_files::folder dir;
   const auto path = dir / "a.npz";

@@ -1,4 +1,4 @@
-// The safetensors format: what is written is read, and damage is told by file, tensor and expectation.
+// The safetensors format: round trips, and damaged files, whose errors name file, tensor and expected value.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -34,7 +34,7 @@ bool equal(const any_tensor& a, const any_tensor& b) {
   return a.type() == b.type() && (a.bytes() == 0 || std::memcmp(a.data(), b.data(), a.bytes()) == 0);
 }
 
-// Writes a damaged file and expects its name and these words.
+// Writes a damaged file; expects an error with its name and these words.
 void refused(const std::string& bytes, std::initializer_list<std::string_view> words) {
   test_files::folder dir;
   auto path = dir / "damaged.safetensors";

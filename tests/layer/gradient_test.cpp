@@ -1,5 +1,5 @@
-// The gradients of layers by all their inputs and parameters, each over shapes of which one has an extent of 0 and one an
-// extent of 1; and that no layer is left out.
+// Gradients of layers by all inputs and parameters, each over several shapes, including an extent of 0 and of 1; and
+// that no layer is left out.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -30,7 +30,7 @@ namespace {
 
 using values = std::vector<value>;
 
-// What a layer asks its scope for, in order; then the values given for it.
+// Records the parameters that a layer requests, in order; afterwards returns their given values.
 struct leaves {
   std::vector<std::pair<std::string, tensor_type>> asked;
   view<const value> given{};
@@ -72,7 +72,7 @@ class leaf_scope : public trace_scope {
   leaves* all_;
 };
 
-// A layer without its type: what runs it in a scope.
+// A type-erased layer: a function that runs it in a scope.
 struct some_layer {
   std::string kind;
   std::size_t outputs;
@@ -92,10 +92,10 @@ template <class P, class L> some_layer under(const L& layer) {
   return with;
 }
 
-// How inputs are made, and what is known of them.
+// How inputs are generated, and whether their extents are known.
 struct manner {
   double low = -2, high = 2;
-  bool distinct = false;  // no two numbers alike, and none at 0
+  bool distinct = false;  // all numbers distinct and nonzero
   bool training = false, also_float32 = true;
   extents_known open = extents_known::both_ways;
 };
@@ -123,7 +123,7 @@ void check(const some_layer& layer, std::vector<array> in, const manner& m = {})
   program noting;
   values first;
   for (const auto& a : in) first.push_back(noting.input("x", a.type));
-  first.push_back(noting.input("no port", {dtype::float64, {}}));  // so that a layer without inputs has a program
+  first.push_back(noting.input("no port", {dtype::float64, {}}));  // so that a layer without inputs has a program too
   run(layer, asked, first, in.size(), dtype::float64, m.training);
   int seed = 50;
   for (const auto& [name, type] : asked.asked) in.push_back(made_for(name, type, seed++));
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(elementwise_functions_of_one) {
 
 BOOST_AUTO_TEST_CASE(other_functions_of_one) {
   for (const auto& layer : {of(nn::negative{}), of(nn::dropout{0.4})}) over(layer, any);
-  over(of(nn::dropout{0.4}), any, {.training = true, .also_float32 = false});  // other numbers are drawn in float32
+  over(of(nn::dropout{0.4}), any, {.training = true, .also_float32 = false});  // float32 draws other random numbers
   for (const auto& layer : {of(nn::softmax{}), of(nn::log_softmax{}), of(nn::softmax{.axis = 0})})
     over(layer, {{{1}}, {{7}}, {{2, 3}}, {{3, 1, 4}}, {{0, 3}}});
   for (const auto& layer : {of(nn::clamp{.low = -0.03, .high = 0.03}), of(nn::prelu{})})
@@ -236,7 +236,7 @@ BOOST_AUTO_TEST_CASE(moved_and_reduced_elements) {
 }
 
 BOOST_AUTO_TEST_CASE(chosen_elements) {
-  // x, then positions below the number of those there are
+  // x, then positions below the extent
   const auto positions = [](const shape& s, std::int64_t below, int seed) {
     return random_array(dtype::int64, s, seed, 0, static_cast<double>(below));
   };
@@ -359,7 +359,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(completeness)
 
-// recurrent_test has those that walk along sequences.
+// Layers over sequences are checked in recurrent_test.
 BOOST_AUTO_TEST_CASE(every_layer) {
   const std::set<std::string, std::less<>> without_gradient{
       "value_source", "constant",    "one_hot",    "argmax",    "argsort",       "equal",

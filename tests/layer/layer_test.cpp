@@ -1,4 +1,4 @@
-// Layers: what each makes of a shape, what it asks for by name, and what it says when an option or shape is wrong.
+// Layers: result shapes, parameter names, and diagnostics for wrong options and shapes.
 module;
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-// Recurrent layers against the formulas written out in double, and their gradients against differences.
+// Recurrent layers against their formulas in double, and their gradients against differences.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -97,7 +97,7 @@ cell_state rnn_formula(const table& p, const row& x, const cell_state& m, const 
   return next;
 }
 
-// Layers and directions over x [T, N, I]; what comes after a sample's length counts nothing.
+// Stacked layers and directions over x [T, N, I]; positions after a sample's length are ignored.
 struct walked {
   array output, hn, cn;
 };
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(rnn_is_its_formula) {
       nullptr, nullptr, nullptr);
   nn::rnn layer{3, 4, 2};
   check_close(outcomes(layer, {x}, p)[0].values, w.output.values, "rnn");
-  // batch_first: the same with the first two axes exchanged
+  // batch_first: the same with the first two axes swapped
   array first{{dtype::float64, {2, 4, 3}}, std::vector<double>(24)};
   for (std::size_t t = 0; t < 4; ++t)
     for (std::size_t n = 0; n < 2; ++n)
@@ -301,7 +301,7 @@ BOOST_AUTO_TEST_CASE(cells_and_metanns_step_walked_by_recurrent) {
   auto r = outcomes(layer, {x, h, c}, cell);
   check_close(r[0].values, w.output.values, "recurrent lstm_cell");
   BOOST_TEST(r[1].shape().string() == "[5x2x4]");
-  // another axis
+  // along another axis
   nn::recurrent<nn::gru_step> second{.step = {3, 4}, .sequences = {nn::sequence_port{"input", 1}}, .output_axis = 1};
   table g;
   int seed = 7;
@@ -378,7 +378,7 @@ BOOST_AUTO_TEST_CASE(rnn_and_gru_cells_walked_along_axes_from_the_end) {
   check_layer("gru_cell without biases", plain, {in_turns, h}, weights);
 }
 
-// A layer that walks backwards is the second direction of one that walks both ways.
+// A reversed layer equals the second direction of a bidirectional one.
 BOOST_AUTO_TEST_CASE(reverse_is_the_second_direction) {
   const auto check = [](std::string_view name, auto layer, std::int64_t gates, std::size_t states) {
     const std::int64_t t = 4, n = 3, i = 2, h = 3;
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_single_steps) {
   }
 }
 
-// A step with a port `input` that is no sequence.
+// A step whose port `input` is not a sequence.
 struct scaled_step {
   static constexpr view<const label> inputs() { return port_names<"x", "input", "previous_output">; }
   constexpr auto forward(auto&, const auto& x, const auto& scale, const auto& h) const { return x + h * scale; }
@@ -506,7 +506,7 @@ BOOST_AUTO_TEST_CASE(every_recurrent_layer) {
   const auto all = layers("recurrent.cppm");
   BOOST_TEST(all.size() == 9u);
   for (const auto& name : all) {
-    if (name == "sequence_port") continue;  // says where a port of a layer walks
+    if (name == "sequence_port") continue;  // an option of layers, not a layer
     const auto lacks = lacking(noted::layer, name, {.second_order = false});
     BOOST_CHECK_MESSAGE(lacks.empty(), "layer " << name << ": lacks " << lacks);
   }

@@ -1,4 +1,5 @@
-// One layer over values of a program, with its parameters given by name. Include it after gradient_check.h and Boost.Test.
+// Runs one layer over values of a program, with parameters given by name. Include it after gradient_check.h and
+// Boost.Test.
 #pragma once
 
 namespace engine_test {
@@ -6,7 +7,7 @@ namespace engine_test {
 using values = std::vector<lamina::ir::value>;
 using table = std::map<std::string, array>;
 
-/// A scope whose parameters are given.
+/// A scope with given parameters.
 struct given_scope : lamina::trace_scope {
   static inline std::map<std::string, lamina::ir::value> all;
   explicit given_scope(const lamina::trace_scope& s) : trace_scope(s) {}
@@ -26,7 +27,7 @@ struct given_scope : lamina::trace_scope {
   }
 };
 
-/// The layer over inputs and parameters, all as inputs of one program.
+/// A layer whose inputs and parameters are all inputs of one program.
 template <class L> values run(const L& layer, const values& in, const std::vector<std::string>& names,
                               std::size_t inputs, lamina::dtype element) {
   given_scope::all.clear();

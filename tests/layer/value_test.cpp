@@ -1,5 +1,5 @@
-// Layers that are one operation, one by one: their values against loops written out in double, and the gradients of all
-// their inputs and parameters against differences.
+// Layers that are a single operation: their values against plain loops in double, and the gradients by all inputs and
+// parameters against differences.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -43,7 +43,7 @@ std::size_t count(const position& n) {
   for (auto i : n) c *= i;
   return c;
 }
-// Every place of a shape, in order.
+// Every position of a shape, in order.
 void each_place(const position& n, const std::function<void(const position&)>& f) {
   for (std::size_t at = 0, all = count(n); at < all; ++at) {
     position place(n.size());
@@ -51,7 +51,7 @@ void each_place(const position& n, const std::function<void(const position&)>& f
     f(place);
   }
 }
-// The element at a place of another array's shape, where axes of size 1 and missing leading axes repeat.
+// The element at a position of the result, where axes of size 1 and missing leading axes broadcast.
 double read_at(const array& a, const position& place) {
   auto n = sizes(a.shape());
   std::size_t at = 0, skip = place.size() - n.size();
@@ -60,7 +60,7 @@ double read_at(const array& a, const position& place) {
 }
 using written_out = std::function<double(const arrays& in, const position& place)>;
 
-// Values at every place of `result`, and the gradients.
+// Checks the values at every position of `result`, and the gradients.
 template <class L>
 void check(const L& layer, const arrays& in, const table& parameters, const shape& result, const written_out& f) {
   std::string name(detail::layer_kind(layer));
@@ -95,7 +95,7 @@ template <class L> void of_one(const L& layer, double (*f)(double)) {
 }
 template <class L> void of_two(const L& layer, double low, double (*f)(double, double)) {
   for (const auto& [lhs, rhs, result] : pairs) {
-    // no two numbers closer than 0.01, and none closer than that to 0
+    // no two numbers within 0.01 of each other, and none within 0.01 of 0
     auto shifted = [&](array a) {
       for (auto& v : a.values) v = low + std::abs(v);
       return a;
@@ -303,7 +303,7 @@ BOOST_AUTO_TEST_CASE(moved_elements) {
     auto first = sizes(lhs)[static_cast<std::size_t>(axis)];
     check(nn::concat{axis}, {real(lhs, 1), real(rhs, 2)}, {}, result,
           [first, k = static_cast<std::size_t>(axis)](const arrays& in, const position& p) {
-            // read_at() reads an axis of size 1 at any place, so these stand in their own
+            // read_at() would broadcast an axis of size 1, so the index is within each operand
             if (p[k] < first) return read_at(in[0], p);
             auto q = p;
             q[k] -= first;
@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(moved_elements) {
   }
 }
 
-// What layers of looked up, ordered and compared elements give for a few numbers.
+// Layers that look up, sort or compare elements, on a few numbers.
 BOOST_AUTO_TEST_CASE(chosen_elements) {
   using numbers = std::vector<double>;
   const auto gives = [](const auto& layer, const arrays& in, const std::vector<std::pair<shape, numbers>>& wanted) {
@@ -425,7 +425,7 @@ BOOST_AUTO_TEST_CASE(tables_of_rows) {
   }
 }
 
-// The weights of attention by hand, and results that are those of the layer without them.
+// The attention weights against plain loops; the output is that of the layer without them.
 BOOST_AUTO_TEST_CASE(weights_of_attention) {
   constexpr std::size_t samples = 2, queries = 3, keys = 4, heads = 2, depth = 2, features = heads * depth;
   const table p{{"in_proj_weight", real({12, 4}, 1)},
@@ -479,7 +479,7 @@ BOOST_AUTO_TEST_CASE(weights_of_attention) {
   other.causal = true;
   compare(other, {q, k, v}, wanted(q, k, [&](std::size_t i, std::size_t j) { return j <= i + 1 ? 0 : none; }));
   other.causal = false, other.mask = true;
-  // The second query sees no key.
+  // The second query is masked completely.
   const array seen = array_of(dtype::boolean, {3, 4}, {1, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0, 1});
   compare(other, {q, k, v, seen},
           wanted(q, k, [&](std::size_t i, std::size_t j) { return seen.values[i * keys + j] != 0 ? 0 : none; }));

@@ -1,4 +1,4 @@
-// Calls of a model: what compiles, and what a run says about shapes that are known only then.
+// Calls of a model: which compile, and errors about shapes that are known only at run time.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -28,7 +28,7 @@ constexpr auto convolutional =
     sequential(sequential(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}, nn::relu{}, nn::flatten{}),
                nn::linear{.in_features = 144, .out_features = 10});
 
-// A layer by code: its own operation mismatches, after a layer that it calls.
+// A code layer: a mismatch in its own operation, after a layer that it calls.
 struct mixture {
   constexpr auto forward(auto& s, const auto& x) const {
     return s("source", nn::param_source{.shape = {1, 4}}) + s("act", nn::relu{}, x);
@@ -36,7 +36,7 @@ struct mixture {
 };
 constexpr auto beside = sequential(sublayer<"mixed">(mixture{}));
 
-// Shapes known at compile time are checked then; so are element types, which memory cannot tell.
+// Shapes known at compile time are checked then; element types always are.
 static_assert(std::invocable<net_type&, tensor<float, extents<2, 4>>> &&
               std::invocable<net_type&, tensor<float, extents<dyn, 4>>> &&
               std::invocable<net_type&, tensor<float, extents<dyn, dyn>>> &&
@@ -49,8 +49,7 @@ static_assert(!std::invocable<net_type&, tensor<double, extents<2, 4>>> &&
 static_assert(!std::invocable<net_type&> && !std::invocable<net_type&, matrix<float>, matrix<float>>);
 static_assert(!std::invocable<net_type&, decltype(zeros<float>(2, 4))> && !std::invocable<net_type&, int>);
 static_assert(std::invocable<pair_type&, matrix<float>, matrix<float>> && !std::invocable<pair_type&, matrix<float>>);
-static_assert(
-    !std::invocable<model<perceptron, input<2, 4>>&, vector<float, 4>>);  // no dimension of any size to leave out
+static_assert(!std::invocable<model<perceptron, input<2, 4>>&, vector<float, 4>>);  // no open dimension to leave out
 
 template <class Net, class X, class Y>
 concept RunsInto = requires(Net& n, const X& x, Y& y) { n.run(x, y); };
@@ -81,7 +80,7 @@ BOOST_AUTO_TEST_CASE(extents_known_at_run_time) {
   BOOST_TEST(holds(message, "shape_error: input `input` is [Nx4]; got [2x5]"));
   message = error_of([&] { net(tensor<float, extents<dyn>>(3)); });
   BOOST_TEST(holds(message, "shape_error: input `input` is [Nx4]; got [1x3]"));
-  // The model is as good as new.
+  // The model still works.
   BOOST_TEST((net(matrix<float>(2, 4)).shape() == shape{2, 3}));
 }
 
@@ -104,7 +103,7 @@ BOOST_AUTO_TEST_CASE(extents_that_meet_in_an_operation) {
   BOOST_TEST(holds(message, "[2x5]"));
 }
 
-// Images of another size than the net was made for, where the input leaves their size open.
+// Images of another size than the net expects, where the input leaves their size open.
 BOOST_AUTO_TEST_CASE(images_of_another_size) {
   model<convolutional, input<"N", 1, "H", "W">> net;
   BOOST_TEST((net(tensor<float, extents<dyn, 1, dyn, dyn>>(2, 1, 8, 8)).shape() == shape{2, 10}));

@@ -1,4 +1,4 @@
-// Models with layers of which the rows are counted when they run.
+// Models with layers whose results have data-dependent numbers of rows.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -16,7 +16,7 @@ using namespace nets_test;
 
 namespace {
 
-// Rows whose sum is above 0.
+// Rows with a positive sum.
 struct positive_rows {
   constexpr auto forward(auto&, const auto& x) const { return compress(x, reduce_sum<1>(x) > 0); }
 };

@@ -1,5 +1,5 @@
-// Whatever allocation fails while a model is loaded, a reference model made and run: nothing leaks, and the same objects
-// then do what they should.
+// Failure of any allocation while a model is loaded, or a reference model is created and run: nothing leaks, and the
+// same objects work afterwards.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -29,7 +29,7 @@ using factory_type = reference_factory<net, input<"N", 1, 6, 6>>;
 using reference = decltype(std::declval<const factory_type&>().create());
 using pictures = tensor<float, extents<dyn, 1, 6, 6>>;
 
-// Runs f while its k-th allocation fails; false if that was an error.
+// Runs f while its k-th allocation fails; false if that raised an error.
 template <class F> bool passes(long k, const F& f) {
   failure one(k);
   try {
@@ -45,11 +45,11 @@ struct in_use {
   long blocks = failing_allocations::alive();
 };
 
-// Calls round(k) for k = 1, 2, ... until no allocation fails any more, and gives their number.
+// Calls round(k) for k = 1, 2, ... until no allocation fails; returns the number of allocations.
 template <class F> long for_each_allocation(const F& round) {
-  round(0);  // what is made once for the whole program
+  round(0);  // allocates what the whole program keeps
   for (long k = 1;; ++k) {
-    memory::trim();  // so that blocks come from the system
+    memory::trim();  // so that blocks are allocated by the system
     const in_use before;
     round(k);
     const bool came = failing_allocations::came();
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(while_reference_models_are_made_and_run) {
 BOOST_AUTO_TEST_CASE(while_expressions_are_evaluated) {
   const matrix<float> a{{1, 2}, {3, 4}};
   const long count = for_each_allocation([&](long k) {
-    context where;  // each round plans again
+    context where;  // a new context, so each round plans again
     auto one = [&]() -> float { return evaluate(matmul(a, a) + tanh(a), where)(0, 0); };
     float got = 0;
     if (passes(k, [&] { got = one(); })) BOOST_REQUIRE_EQUAL(got, one());

@@ -1,4 +1,4 @@
-// Models in files: what is written, what is taken, and what is said of a file that does not fit.
+// Models in files: contents, loading options, and errors for files that do not match.
 #include <boost/test/unit_test.hpp>
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ constexpr auto large = sequential(nn::linear{.in_features = 512, .out_features =
                                   nn::linear{.in_features = 512, .out_features = 512});
 using large_type = model<large, input<"N", 512>>;
 
-// The tensors of a model's file, for changing them.
+// The tensors of a model's file, to be modified.
 struct contents {
   std::vector<named_tensor> tensors;
   explicit contents(const std::string& path) : tensors(read_safetensors(path).tensors) {}
@@ -43,7 +43,7 @@ struct contents {
   void write(const std::string& path) const { write_safetensors(path, {tensors.data(), tensors.size()}); }
 };
 
-// Loading must fail with these words and leave every bit as it was.
+// Expects a load to fail with these words and to leave every bit unchanged.
 void refuses(net_type& net, const std::string& path, const std::string& expected) {
   auto before = net;
   auto message = error_of([&] { load(net, path); });
@@ -59,18 +59,18 @@ BOOST_AUTO_TEST_SUITE(model_files)
 BOOST_AUTO_TEST_CASE(what_is_saved_is_loaded) {
   test_files::folder dir;
   net_type a({.seed = 1}), b({.seed = 2});
-  fit(a, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});  // running statistics move
+  fit(a, squares(40, 1), loss::cross_entropy{}, optim::adam{}, {.batch = 8});  // changes running statistics
   auto x = random_tensor<batch>({5, 1, 6, 6}, 1);
   BOOST_TEST(!same_bits(a(x), b(x)));
   save(a, dir / "net.safetensors");
   load(b, dir / "net.safetensors");
   BOOST_TEST(same_bits(a(x), b(x)));
   BOOST_TEST(dir.count() == 1);
-  // Parameters and running statistics, and nothing of the training.
+  // Parameters and running statistics only; nothing of the training.
   auto file = read_safetensors(dir / "net.safetensors");
   BOOST_TEST(file.tensors.size() == 8u);
   BOOST_TEST(file.find("norm.running_var"));
-  // A file that the model reads may be replaced by the model.
+  // A model may save over the file that it was loaded from.
   save(b, dir / "net.safetensors");
   load(a, dir / "net.safetensors");
   BOOST_TEST(same_bits(a(x), b(x)));
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
   BOOST_TEST(same_bits(net.parameters(), other.parameters()));
 }
 
-// PyTorch writes how many batches a batch norm has seen, as an int64 scalar beside its statistics.
+// PyTorch stores the number of batches that a batch norm has seen, as an int64 scalar beside its statistics.
 BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
   test_files::folder dir;
   net_type net({.seed = 1}), other({.seed = 2});
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(counters_of_batches_are_passed_over) {
 
 // ---- files of other models ------------------------------------------------------------------------------------------
 
-// The layers before the head of `net_of_squares`, under other names, and another head.
+// `net_of_squares` with renamed layers and another head.
 constexpr auto pretrained = sequential(sublayer<"c">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
                                        sublayer<"n">(nn::batch_norm2d{4}), nn::relu{}, nn::flatten{}, nn::dropout{0.2},
                                        sublayer<"head">(nn::linear{.in_features = 64, .out_features = 7}));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(renamed_and_partial) {
   net_type net({.seed = 1});
   const auto before = net;
   load_options o{.renames = {{"c.*", "conv.*"}, {"n.*", "norm.*"}}};
-  // Strict as long as nothing is said: the head has another shape.
+  // Strict by default: the head has another shape.
   const auto refused = error_of([&] { load(net, dir / "f", o); });
   BOOST_TEST(holds(refused,
                    "parameter `head.weight` is float32[7x64] and the model expects float32[3x64]; in total "
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(renamed_and_partial) {
   BOOST_TEST(has_bits_of(now, "norm.running_var", then, "n.running_var"));
   BOOST_TEST(has_bits_of(now, "head.weight", before.parameters(), "head.weight"));
   BOOST_TEST(has_bits_of(now, "head.bias", before.parameters(), "head.bias"));
-  // Results are those of the weights now: the executor that is bound already sees them.
+  // Results use the new weights: also through the executor that is already bound.
   auto x = random_tensor<batch>({2, 1, 6, 6}, 1);
   BOOST_TEST(!same_bits(net(x), net_type(before)(x)));
 }
@@ -232,13 +232,13 @@ BOOST_AUTO_TEST_CASE(missing_and_unexpected) {
   BOOST_TEST(r.missing.size() == 6u);
   BOOST_TEST(r.unexpected.size() == 6u);
   BOOST_TEST(r.mismatched.size() == 2u);
-  // An element type is no shape.
+  // A mismatch of the element type counts, too.
   contents typed(dir / "f");
   typed["head.bias"] = any_tensor(tensor_type{dtype::float64, shape{3}});
   typed.write(dir / "typed");
   const auto other = load(net, dir / "typed", rest);
   BOOST_TEST((other.mismatched[1].in_file == tensor_type{dtype::float64, shape{3}}));
-  // A net from a file is loaded the same way.
+  // The same for a net from a file.
   save_net(dir / "net", before);
   auto core = core_of(load_net(dir / "net"));
   BOOST_TEST(load(core, dir / "f", {.renames = {{"c.*", "conv.*"}, {"n.*", "norm.*"}}, .allow_mismatched = true})
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
   BOOST_TEST(holds(refused({{"c.*", "n.*"}}), "are both renamed to `n."));
 }
 
-// A file that another program writes in place meanwhile, cut and filled again: an error or values, never a signal.
+// A file that another program truncates and refills meanwhile: an error or values, never a signal.
 BOOST_AUTO_TEST_CASE(a_file_that_is_cut_while_it_is_read) {
   test_files::folder dir;
   large_type net({.seed = 1});

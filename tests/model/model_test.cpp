@@ -1,4 +1,4 @@
-// Models: what inference computes, for which shapes and threads, and what a model holds.
+// Models: inference results, for which shapes and threads, and what a model holds.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ template <class T> view<const T> numbers(const parameter_store& s, std::string_v
   return s.find(name)->value().elements<T>();
 }
 
-// rows of x times w^T plus b, in double.
+// x w^T + b for each row, in double.
 template <class T> std::vector<double> by_hand(const std::vector<double>& x, view<const T> w, view<const T> b) {
   const std::size_t in = w.size() / b.size();
   std::vector<double> y;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit_and_shapes_may_alternate) {
   model<lenet, input<"N", 1, 28, 28>> net({.seed = 7});
   auto x = random_tensor<images>({40, 1, 28, 28}, 3);
   std::vector<decltype(net(x))> expected;
-  for (std::int64_t n = 1; n <= 40; ++n) expected.push_back(net(x.rows(0, n)));  // more than plans are kept
+  for (std::int64_t n = 1; n <= 40; ++n) expected.push_back(net(x.rows(0, n)));  // more than the plan cache keeps
   for (int threads : {1, 2, 3, 4}) {
     model<lenet, input<"N", 1, 28, 28>> other({.seed = 7, .threads = threads});
     for (std::int64_t n : {40, 1, 8, 40, 3, 1, 17, 8, 40})
@@ -178,7 +178,7 @@ BOOST_AUTO_TEST_CASE(the_seed_chooses_the_parameters) {
   model<lenet, input<"N", 1, 28, 28>> a({.seed = 1}), b({.seed = 1, .threads = 3}), c({.seed = 2});
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
   BOOST_TEST(!same_bits(a.parameters(), c.parameters()));
-  // Uniform within 1 / sqrt(fan_in): inside, near both ends, around zero.
+  // Uniform within 1 / sqrt(fan_in): none outside, some close to both ends and to zero.
   auto w = numbers<float>(a.parameters(), "7.weight");
   auto [low, high] = std::minmax_element(w.begin(), w.end());
   BOOST_TEST(*low >= -0.05f);
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(explains_itself) {
   BOOST_TEST(holds(message, "matmul"));
 }
 
-// Layers that look at their input under another shape take extents that nothing is known of as those with a name.
+// Layers that reshape their input accept unknown extents like named ones.
 BOOST_AUTO_TEST_CASE(extents_without_a_name) {
   static constexpr auto attends =
       sequential(nn::transformer_encoder_layer{.d_model = 4, .nhead = 2, .dim_feedforward = 6});
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(extents_without_a_name) {
   model<groups, input<"N", 4, "T">> named_rows({.seed = 2});
   model<groups, input<dyn, 4, dyn>> open_rows({.seed = 2});
   BOOST_TEST(same_bits(named_rows(rows), open_rows(rows)));
-  // Of a rank alone: a layer that is run by itself.
+  // Only the rank is known: a layer that runs alone.
   static constexpr nn::self_attention looks{.embed_dim = 4, .num_heads = 2};
   train_layer<constant_layer<looks>, inputs<port<"input", tensor_of_rank<float, 3>>>> layer("looks");
   init(layer, initializers(1));

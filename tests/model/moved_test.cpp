@@ -1,4 +1,4 @@
-// What is left of an object that was moved: each use of it is refused in words, and nothing else happens.
+// Moved-from objects: each use is an error with a message, without side effects.
 #include <boost/test/unit_test.hpp>
 
 #include <cstddef>
@@ -25,7 +25,7 @@ constexpr nn::linear fc_rule{3, 2};
 constexpr auto gauss = nn::tanh{};
 const tensor_type row{dtype::float32, {2}};
 
-// Whether it is a state_error that says that something was moved.
+// Whether f raises a state_error about a moved-from object.
 template <class F> bool refused(const F& f) {
   try {
     f();
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(nets) {
   const value x = n.external("x", row), y = n.output("y", relu(x));
   graph::net other = std::move(n);
   BOOST_TEST(other["y"].same(y));
-  BOOST_TEST(other.name_of(x) == "x");  // values go with their net
+  BOOST_TEST(other.name_of(x) == "x");  // values belong to the moved net
   BOOST_TEST(refused([&] { n.name(); }));
   BOOST_TEST(refused([&] { n.body(); }));
   BOOST_TEST(refused([&] { n.symbols(); }));
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(nets) {
   BOOST_TEST(refused([&] { ws.create(n); }));
   BOOST_TEST(refused([&] { ws.run_once(n); }));
   BOOST_TEST(refused([&] { graph::snapshot(n, ws); }));
-  n = graph::net("again");  // it may become another one
+  n = graph::net("again");  // assignable again
   BOOST_TEST(n.name() == "again");
 }
 
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(workspaces) {
   BOOST_TEST(refused([&] { ws.estimate_memory("n"); }));
   graph::running run = other.start("n"), later = std::move(run);
   later.wait();
-  run.wait();  // of nothing
+  run.wait();  // nothing to wait for
   BOOST_TEST(run.done());
 }
 
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(programs) {
   BOOST_TEST(refused([&] { (void)x.type(); }));
   BOOST_TEST(refused([&] { (void)(x + x); }));
   BOOST_TEST(refused([&] { p.output("y", x); }));
-  p.output("y", p.input("x", row));  // an empty one
+  p.output("y", p.input("x", row));  // an empty program
   BOOST_TEST(p.inputs().size() == 1u);
 }
 

@@ -1,4 +1,4 @@
-// What a factory owns: its origin and who has it, generators, lives in any order, memory that is lent, programs.
+// Factories: the origin and its exclusive use, generators, lifetimes in any order, lent memory, programs.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using namespace nets_test;
 
 namespace {
 
-// Draws in inference too.
+// Random in inference, too.
 struct noisy {
   constexpr auto forward(auto& s, const auto& x) const {
     return x + random_uniform(s.random_state(), x, {.a = 0, .b = 1, .site = s.next_site()});
@@ -62,17 +62,17 @@ BOOST_AUTO_TEST_CASE(each_reference_draws_from_a_copy_of_the_origins_generator) 
   auto a = factory.create(), b = factory.create();
   const auto first = a(x), second = a(x);
   BOOST_TEST(!same_bits(first, second));
-  BOOST_TEST(same_bits(b(x), first));  // b's own generator did not move
+  BOOST_TEST(same_bits(b(x), first));  // b's generator is separate
   BOOST_TEST(same_bits(b(x), second));
-  BOOST_TEST(same_bits(net(x), first));  // and neither did that of the model the factory was made from
+  BOOST_TEST(same_bits(net(x), first));  // and so is that of the model that was copied
   {
     auto origin = factory.origin();
     BOOST_TEST(same_bits(origin(x), first));
-    BOOST_TEST(same_bits(factory.create()(x), first));  // while it is lent: as it was before
+    BOOST_TEST(same_bits(factory.create()(x), first));  // while the origin is lent: its state before
   }
   auto after = factory.create();
   BOOST_TEST(same_bits(after(x), second));  // the origin has drawn once
-  factory.update(net);                      // weights alone
+  factory.update(net);                      // only weights
   BOOST_TEST(!same_bits(after(x), second));
   BOOST_TEST(same_bits(factory.create()(x), second));
 }
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_seed_of_the_factory_is_where_generators_begin) {
   test_files::folder dir;
   save(net, dir / "net.safetensors");
   const auto x = random_tensor<rows>({2, 4}, 1);
-  const auto first = net(x), second = net(x);  // the model's own generator moves on
+  const auto first = net(x), second = net(x);  // advances the model's generator
   // A file has no generator: it begins at 0, or at the seed that is given.
   BOOST_TEST(!same_bits(noisy_factory::from_file(dir / "net.safetensors").create()(x), first));
   const auto from_file = noisy_factory::from_file(dir / "net.safetensors", {.seed = 7});
@@ -91,11 +91,11 @@ BOOST_AUTO_TEST_CASE(a_seed_of_the_factory_is_where_generators_begin) {
   BOOST_TEST(same_bits(a(x), second));
   BOOST_TEST(same_bits(b(x), first));
   BOOST_TEST(same_bits(from_file.origin()(x), first));
-  // Of a model whose generator has drawn already, and with all layers folded that can be.
+  // From a model whose generator has advanced; all foldable layers are folded.
   BOOST_TEST(same_bits(noisy_factory(net, {.seed = 7}).create()(x), first));
   BOOST_TEST(!same_bits(noisy_factory(net).create()(x), first));
   BOOST_TEST(!same_bits(noisy_factory(net, {.seed = 8}).create()(x), first));
-  // The run-time twin.
+  // The same for programs.
   const any_tensor in[] = {x};
   const auto of_program =
       program_factory::from_file(net.core().inference_program(), dir / "net.safetensors", {.seed = 7});
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(one_has_the_origin_at_a_time) {
   BOOST_TEST(!factory.try_origin().has_value());
   auto moved = std::make_unique<origin_model<plain_factory::traits>>(std::move(*held));
   held.reset();
-  BOOST_TEST(!factory.try_origin().has_value());  // what was moved from gives nothing back
+  BOOST_TEST(!factory.try_origin().has_value());  // a moved-from origin returns nothing
   std::atomic<int> stage{0};
   std::thread other([&] {
     stage = 1;
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_what_plans_fuse) {
   BOOST_TEST(fused_in<alone>() == 0);
   BOOST_TEST(fused_in<chain>() == 2);    // three operations in one loop
   BOOST_TEST(fused_in<product>() == 2);  // bias and relu in the product
-  // Open extents: no plan, no number.
+  // Open extents: no plan, so no count.
   const reference_factory<picture, input<"N", 1, "H", "W">> factory(
       model<picture, input<"N", 1, "H", "W">>({.seed = 1}), {.optimize = true});
   BOOST_TEST(!factory.report().fused.has_value());
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_report_counts_what_plans_fuse) {
   BOOST_TEST((factory.report({{2, 1, 8, 9}}).fused == 2));
   BOOST_TEST(factory.plans().statistics().builds == 1);
   factory.create()(random_tensor<tensor<float, extents<dyn, 1, dyn, dyn>>>({2, 1, 8, 9}, 1));
-  BOOST_TEST(factory.plans().statistics().builds == 1);  // the plan that runs was counted in
+  BOOST_TEST(factory.plans().statistics().builds == 1);  // the counted plan is the one that runs
   BOOST_TEST(error_of([&] { factory.report({{2, 1, 2, 2}}); }).starts_with("shape_error: "));
 }
 
@@ -198,13 +198,13 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
   }
   const auto one = arenas->bytes();
   BOOST_TEST(one > 0u);
-  BOOST_TEST(b.bytes() < one);  // its arguments alone
+  BOOST_TEST(b.bytes() < one);  // only its arguments
   arenas->trim();
   BOOST_TEST(arenas->bytes() == 0u);
   BOOST_TEST(same_bits(c(pictures), large_result));
   BOOST_TEST(arenas->bytes() == one);
 
-  // a limit that lets one large model run: others wait for it
+  // a limit that allows one large model to run: the others wait
   auto narrow = std::make_shared<arena_pool>(one + one / 2);
   const reference_factory<lenet, input<"N", 1, 28, 28>> limited(large, {.arenas = narrow});
   std::atomic<int> wrong{0};
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(models_of_several_sizes_lend_memory) {
   BOOST_TEST(holds(message, "the limit of its arena pool is 1000"));
 }
 
-// What was given away or moved from says so.
+// A model that was given away or moved from says so.
 BOOST_AUTO_TEST_CASE(a_model_that_was_given_away_says_so) {
   const auto x = random_tensor<rows>({3, 4}, 1);
   plain_type net({.seed = 1});
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(a_model_that_was_given_away_says_so) {
     }
     BOOST_TEST(same_bits(factory.create()(x), expected));
   }
-  net = plain_type({.seed = 1});  // it is a model again
+  net = plain_type({.seed = 1});  // assignable again
   BOOST_TEST(same_bits(net(x), expected));
   plain_type other(std::move(net));
   BOOST_TEST(holds(error_of([&] { net(x); }), words));
@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(what_was_moved_from_says_so) {
   BOOST_TEST(same_bits(factory_now.create()(x), expected));
 }
 
-// The run-time twin: from a copy, from a move, from a file, and its origin.
+// Factories of programs: from a copy, a move, a file; their origin.
 BOOST_AUTO_TEST_CASE(a_factory_of_programs_does_what_one_of_models_does) {
   plain_type net({.seed = 1});
   const auto x = random_tensor<rows>({3, 4}, 1);
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_factory_of_programs_does_what_one_of_models_does) {
   BOOST_TEST(right(moved));
   BOOST_TEST(holds(error_of([&] { (*again)(in); }), "error: this factory, origin or reference model was moved"));
   BOOST_TEST(holds(error_of([&] { program_factory::from_file(program, dir / "absent"); }), "file_error: "));
-  // What does not fit is said when the factory is made.
+  // Mismatches are diagnosed when the factory is created.
   BOOST_TEST(holds(error_of([&] { program_factory(nullptr, net.parameters()); }),
                    "value_error: a factory of reference models needs a program"));
   BOOST_TEST(holds(error_of([&] { program_factory::from_file(nullptr, dir / "net.safetensors"); }),

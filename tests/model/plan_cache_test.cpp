@@ -1,4 +1,4 @@
-// Plans of models and reference models go through one cache: found again by structure, shapes and options, within limits.
+// Plans of models and reference models share one cache: found by structure, shapes and options, within limits.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
   for (const auto* x : {&a, &b, &a}) net(*x);
   auto s = cache.statistics();
   BOOST_TEST(s.builds == 2u);
-  BOOST_TEST(s.hits == 0u);  // the model has its executors: nobody asks the cache
+  BOOST_TEST(s.hits == 0u);  // the model reuses its executors without a lookup
   BOOST_TEST(s.entries == 2u);
   BOOST_TEST(s.bytes > 2 * sizeof(plan));
   BOOST_TEST(same_bits(copy(a), net(a)));
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_copy_of_a_model_finds_the_plans) {
   BOOST_TEST(s.builds == 2u);
   BOOST_TEST(s.hits == 2u);
   BOOST_CHECK_THROW(net(picture(1, 1)), shape_error);
-  BOOST_TEST(cache.statistics().entries == 2u);  // a plan that cannot be made is not kept
+  BOOST_TEST(cache.statistics().entries == 2u);  // failed plans are not cached
 }
 
 BOOST_AUTO_TEST_CASE(models_of_one_context_share_plans) {
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_environment_sets_the_capacity) {
   BOOST_TEST(cache_of(net).statistics().builds == 2u);
 }
 
-// 400 shapes in random order: right results, and memory that stays within what plans and executors may take.
+// 400 shapes in random order: correct results, and memory within the limits of plans and executors.
 BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap) {
   net_type net({.seed = 1});
   constexpr std::size_t cap = std::size_t(1) << 20;
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap) {
   BOOST_TEST(max < (std::int64_t(33) << 20));
 }
 
-// What the process has on its heap, plans and all, once the first shape has made room for the largest activations.
+// The process's heap, including plans, once the first shape has allocated the largest activations.
 BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap_on_the_heap) {
   net_type net({.seed = 1});
   constexpr std::size_t cap = std::size_t(1) << 18;
@@ -159,8 +159,8 @@ BOOST_AUTO_TEST_CASE(four_hundred_shapes_stay_under_the_cap_on_the_heap) {
     if (const auto now = ::mallinfo2().uordblks; now > before) max = std::max(max, now - before);
   }
   BOOST_TEST_MESSAGE("plans and executors: " << max / 1024 << " KiB at most");
-  BOOST_TEST(max < 3 * cap);  // of the cache, of the executors, and what the allocator adds to them
-  // A factory keeps no more than the model that it was made of.
+  BOOST_TEST(max < 3 * cap);  // of the cache, of the executors, and the allocator's overhead
+  // A factory has the limits of its model.
   const factory_type factory(net);
   auto r = factory.create();
   BOOST_TEST(r.shared_part()->plans().limits().entries == 20u);

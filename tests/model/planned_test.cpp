@@ -1,4 +1,4 @@
-// What a plan works in: asked for ahead of a run, and named where memory is short.
+// Memory of a plan: reported before a run, and named in out_of_memory.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -23,13 +23,13 @@ using rows = matrix<float, dyn, 4>;
 constexpr std::int64_t count = 3;
 constexpr std::size_t result_bytes = count * 50000 * sizeof(float), block_head = 64;
 
-// While it lives, little more than what is in use may be.
+// While alive, limits memory to little more than the present use.
 struct short_of_memory {
   const std::int64_t limit = memory::counters().current + 100000;
   short_of_memory() { memory::limit(limit); }
   ~short_of_memory() { memory::limit(0); }
 };
-// What f lacks.
+// The out_of_memory that f raises.
 template <class F> std::unique_ptr<out_of_memory> lack_of(const F& f) {
   const short_of_memory now;
   try {
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_result_that_meets_the_limit_names_the_plan) {
   const std::size_t planned = ref.planned({{count, 4}});
   BOOST_TEST(planned > 0u);
   const auto check = [&](const auto& f) {
-    f();  // all but the result has its memory now
+    f();  // everything but the result is allocated now
     const auto e = lack_of(f);
     BOOST_TEST((e->requested() >= result_bytes && e->requested() <= result_bytes + block_head));
     BOOST_TEST(e->planned() == planned);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(segments_and_plans_of_many_results_name_theirs) {
   auto ref = factory.create();
   const any_tensor in[] = {random_tensor<lamina::vector<float>>({200000}, 1)};
   BOOST_TEST((ref(in)[1].shape() == shape({200000})));
-  BOOST_TEST(ref.planned({{200000}}) == 0u);  // of each segment's plan on its own
+  BOOST_TEST(ref.planned({{200000}}) == 0u);  // each segment is planned alone
   BOOST_TEST(lack_of([&] { ref(in); })->planned() > 0u);
   BOOST_TEST((ref(in)[1].shape() == shape({200000})));
 
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(segments_and_plans_of_many_results_name_theirs) {
   BOOST_TEST(e->planned() > 0u);
   many.run();
   BOOST_TEST(same_bits(sum.value(), evaluate(a + a)));
-  // Memory that is asked for before there is a plan.
+  // Allocation before there is a plan.
   BOOST_TEST(lack_of([&] { evaluate(a + a); })->planned() == 0u);
   BOOST_TEST(lack_of([] { matrix<float>(1000, 1000); })->planned() == 0u);
 }

@@ -1,4 +1,4 @@
-// Policies steer a model: bias, activation, initializers, a policy of the user's own; sources and perceptrons.
+// Policies of a model: bias, activation, initializers, user-defined policies; sources and perceptrons.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ import lamina;
 using namespace lamina;
 using namespace nets_test;
 
-// A policy and a layer of the user's own that reads it.
+// A user-defined policy, and a layer that reads it.
 namespace user {
 struct gain {
   double value = 1;
@@ -41,7 +41,7 @@ template <class Net> view<const float> of(const Net& net, std::string_view name)
 }
 using strings = std::vector<std::string>;
 
-// Shapes follow a policy at compile time.
+// Policies that affect shapes, at compile time.
 constexpr auto sums = sequential(sublayer<"sum">(nn::reduce_sum{}));
 static_assert(outputs_with_policies<sums, dtype::float32, policies<keepdim(true), axes(1)>, input<"N", 4>>[0].dims ==
               shape{"N", 1});

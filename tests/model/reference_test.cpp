@@ -1,4 +1,4 @@
-// Reference models: the model's bits from shared weights, made and run by any number of threads.
+// Reference models: the model's bits from shared weights, created and run by any number of threads.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using net_type = model<lenet, input<"N", 1, 28, 28>>;
 using factory_type = reference_factory<lenet, input<"N", 1, 28, 28>>;
 using reference = decltype(std::declval<const factory_type&>().create());
 
-// Nothing that changes it, and nothing but the inputs of the model.
+// Rejects mutating functions, and inputs other than the model's.
 template <class R>
 concept Changeable = requires(R& r) { r.parameters(); } || requires(R& r) { r.core(); } ||
                      requires(R& r) { save(r, std::string()); } || requires(R& r) { load(r, std::string()); } ||
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(from_a_copy_from_a_move_and_from_a_file) {
   save(net, dir / "net.safetensors");
   auto from_file = factory_type::from_file(dir / "net.safetensors", {.optimize = true});
   factory_type from_copy(net);
-  // The copy is the factory's own.
+  // The factory has a separate copy.
   auto& bias = *net.parameters().find("11.bias");
   std::memset(bias.mutable_data(), 0, 40);
   bias.changed();
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(weights_are_shared) {
   BOOST_TEST(b.bytes() < factory.shared_bytes() / 3);
 }
 
-// Each weight is in memory once, and plans of other shapes, updates and other references find it.
+// Each weight is stored once; plans of other shapes, updates and other references share it.
 BOOST_AUTO_TEST_CASE(weights_that_are_packed_are_freed) {
   static constexpr auto wide = sequential(nn::linear{.in_features = 300, .out_features = 2000}, nn::relu{},
                                           nn::linear{.in_features = 2000, .out_features = 300});
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_trained_model_leaves_its_training_behind) {
   BOOST_TEST(same_bits(factory.create()(x), expected));
 }
 
-// Batch norms in all their places, with running statistics that are not those of the beginning.
+// Batch norms in every foldable position, with nontrivial running statistics.
 template <const auto& Net, class Input, class X = tensor<double, extents<dyn, 2, 6, 6>>>
 void folds(std::int64_t factors, const shape& of_x = {5, 2, 6, 6}) {
   using net_type = model<Net, Input, policies<element<double>>>;
@@ -175,7 +175,7 @@ constexpr auto after_convolutions =
 constexpr auto before_convolutions = sequential(nn::batch_norm2d{2}, nn::relu{}, nn::batch_norm2d{2},
                                                 nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3});
 
-// The convolution is read by the batch norm and by the sum: it stays as it is.
+// The convolution has two readers, the batch norm and the sum: it is not folded.
 struct beside_itself {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = s("conv", nn::conv2d{.in_channels = 2, .out_channels = 4, .kernel_size = 3}, x);
@@ -184,7 +184,7 @@ struct beside_itself {
 };
 constexpr auto read_twice = sequential(beside_itself{});
 
-// Features of a linear layer with a gain and a term each.
+// A linear layer with a factor and a term for each feature.
 struct gained_linear {
   constexpr auto forward(auto& s, const auto& x) const {
     auto y = s("linear", nn::linear{.in_features = 72, .out_features = 3}, lamina::flatten(x));
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(batch_norms_are_folded_into_the_weights_before_them) {
   folds<before_convolutions, input<"N", 2, 6, 6>>(0);
   folds<read_twice, input<"N", 2, 6, 6>>(0);
   folds<after_linear, input<"N", 2, 6, 6>>(2);
-  // Layers of rows and of sequences, which have views between them; after a product without a bias the term is one.
+  // Layers over rows and over sequences, with views between them; after a product without bias the term becomes one.
   using some_rows = matrix<double, dyn, 6>;
   using sequences = tensor<double, extents<dyn, 2, 12>>;
   folds<rows_normed, input<"N", 6>, some_rows>(3, {5, 6});

@@ -1,4 +1,4 @@
-// Nets in files: a net that was loaded computes the bits of the one that was saved, and what does not fit is refused.
+// Nets in files: a loaded net computes the bits of the saved one, and mismatches are refused.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -37,7 +37,7 @@ bool same_bits_of(const std::vector<any_tensor>& a, const std::vector<any_tensor
     if (a[i].type() != b[i].type() || std::memcmp(a[i].data(), b[i].data(), a[i].bytes()) != 0) return false;
   return true;
 }
-// Inputs for the net, with N (or what is not known) being `n`.
+// Inputs for the net, with N and unknown extents equal to `n`.
 std::vector<any_tensor> inputs_of(const program& p, std::int64_t n) {
   std::vector<any_tensor> in;
   for (auto i : p.inputs()) {
@@ -49,7 +49,7 @@ std::vector<any_tensor> inputs_of(const program& p, std::int64_t n) {
   return in;
 }
 
-// Saves and loads a model; it computes the same, and remembers the same.
+// Saves and loads a model: same program, states and results.
 template <class Net> void comes_back(Net& net) {
   const test_files::folder dir;
   save_net(dir / "net", net);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_trained_net_is_saved_with_the_slots_of_its_optimizer) {
   std::size_t slots = 0;
   for (std::size_t i = 0; i < again.states.size(); ++i) slots += again.states[i].role() == state_role::optimizer;
   BOOST_TEST(slots >= 12u);
-  // The typed model's own results, too.
+  // The same bits as the typed model.
   auto x = random_tensor<tensor<float, extents<dyn, 1, 6, 6>>>({5, 1, 6, 6}, 1);
   auto y = net(x);
   const auto z = again.factory().create()(std::vector<any_tensor>{x});
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
                    bad_json + "state `conv.weight`: the role `parametr` is not known; there are `parameter`"));
   BOOST_TEST(holds(with_structure("\"conv2d\"", "\"conv3d\""),
                    bad_json + "node 2 (conv3d) of program 0: the operation `conv3d` is not known"));
-  // Another constant, another stride: another net than that of the weights.
+  // Other attributes, other weights: errors for a mismatched pair of files.
   BOOST_TEST(holds(with_structure("\"groups\": 1", "\"groups\": 2"), bad_json + "node "));
   test_files::write_raw(dir / "bad.json", test_files::read_raw(dir / "other.json"));
   BOOST_TEST(holds(refusal(dir / "bad"), bad_weights + "these weights belong to another net than "));

@@ -1,5 +1,5 @@
-// Reference models as NeoML's users know them: networks that many threads create, use and release beside the origin, flat
-// and composite, made beforehand and moved; the same with full copies. What a reference model allows and refuses.
+// Reference models in NeoML's usage: networks that many threads create, use and release beside the origin, flat and
+// composite, created in advance and moved; the same with full copies. Permitted and rejected operations.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -34,7 +34,7 @@ using encoder_type = model<encoder, input<"N", "T", 16>>;
 using encoder_factory = reference_factory<encoder, input<"N", "T", 16>>;
 using sequences = tensor<float, extents<dyn, dyn, 16>>;
 
-// What a model shares with nobody, and a reference model shares: how much memory each takes, for the record.
+// Logs memory and time of a full copy or of a reference model.
 template <class F> void measured(std::string_view what, F f) {
   memory::reset_peak();
   const auto before = memory::counters().current;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(references_made_beforehand_are_moved_to_their_threads) {
   BOOST_TEST(wrong == 0);
 }
 
-// The rows of what NeoML's reference networks allow and what they throw at run time; here the type says it.
+// NeoML's table of permitted operations; those that throw there at run time do not compile here.
 BOOST_AUTO_TEST_CASE(what_a_reference_model_allows_and_refuses) {
   using reference = reference_model<flat_factory::traits>;
   using origin = origin_model<flat_factory::traits>;
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(what_a_reference_model_allows_and_refuses) {
   static_assert(GivesCore<flat_type> && !GivesCore<reference> && !GivesCore<origin>);
   static_assert(!Steps<reference> && !Steps<origin>);
   static_assert(!std::copy_constructible<reference> && std::move_constructible<reference>);
-  // allowed: runs of any shape that fits, looking at the net, giving memory back
+  // permitted: runs of any valid shape, inspecting the net, releasing memory
   flat_type net({.seed = 3});
   const auto x = random_tensor<squares_type>({8, 1, 6, 6}, 2);
   const auto expected = net(x);

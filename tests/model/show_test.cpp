@@ -1,4 +1,4 @@
-// Tables and drawings of nets: counts against those made by hand, text against what readers see.
+// Tables and drawings of nets: counts computed by hand, expected text.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_chain_of_layers) {
   BOOST_TEST((show<lenet, input<"N", 1, 28, 28>>()) == lenet_table);
   model<lenet, input<"N", 1, 28, 28>> net;
   BOOST_TEST(show(net) == lenet_table);
-  // Flops are those of the plan, which folds the bias into them too.
+  // Flops are those of the plan, which fuses the bias, too.
   const auto plan = net.core().plan_for(view<const shape>(std::array{shape{3, 1, 28, 28}}.data(), 1));
   BOOST_TEST(holds(show(net, {{3, 1, 28, 28}}), "total                                    61706  2557110\n"));
   BOOST_TEST(holds(plan->explain(), "total: 2557110 flops"));
@@ -154,8 +154,8 @@ BOOST_AUTO_TEST_CASE(turns_of_recurrent_layers_are_counted) {
     line = line.substr(0, line.find('\n', 1));
     return std::stoll(line.substr(line.rfind(' ')));
   };
-  BOOST_TEST(total(one) > 2 * 2 * (3 * 2 + 2 * 2));      // both products, and then sums and tanh
-  BOOST_TEST(total(seven) - 2 == 7 * (total(one) - 2));  // both biases are added up once
+  BOOST_TEST(total(one) > 2 * 2 * (3 * 2 + 2 * 2));      // both products, then sums and tanh
+  BOOST_TEST(total(seven) - 2 == 7 * (total(one) - 2));  // the two biases are added once for all iterations
 }
 
 BOOST_AUTO_TEST_CASE(a_layer_by_itself) {
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(drawings) {
   BOOST_TEST(to_dot(net) == nested_drawing);
   BOOST_TEST(to_dot<product>() == product_drawing);
   BOOST_TEST(
-      holds(to_dot<nested>(), "\"block\" -> \"two\" [label=\"output -> input\"]"));  // not looked into without inputs
+      holds(to_dot<nested>(), "\"block\" -> \"two\" [label=\"output -> input\"]"));  // not expanded without inputs
   BOOST_TEST(holds((to_dot<nested, input<"N", 6>>()), "\"two.a\" -> \"output output\" [label=\"output -> output\"]"));
   BOOST_TEST(holds((to_dot<steps, input<"T", "N", 3>>()), "\"input input\" -> \"rnn\" [label=\"input -> "));
 }

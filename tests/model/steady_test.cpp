@@ -1,4 +1,4 @@
-// A run of a model that has run before does nothing but compute: no allocation, no lock, no system call.
+// A repeated run of a model only computes: no allocation, no lock, no system call.
 #include <boost/test/unit_test.hpp>
 
 #include <cstddef>
@@ -23,7 +23,7 @@ using namespace nets_test;
 
 namespace {
 
-// A net over sequences of 3 numbers or of tokens, one sample at a time.
+// A net over sequences of 3 numbers or of tokens, for one sample at a time.
 template <const auto& Net, class In> void makes_no_call(std::size_t width) {
   model<Net, In> net({.seed = 3});
   auto s = stream(reference_factory<Net, In>(net).create(), {.positions = 10});
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_training_step) {
   run();
   const float before = mean;
   BOOST_TEST((steady_state::count(run) == steady_state::counts{}));
-  BOOST_TEST(mean < before);  // and it did train
+  BOOST_TEST(mean < before);  // it did train
   BOOST_TEST(steady_state::makes_no_system_call(run));
 }
 

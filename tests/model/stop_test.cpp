@@ -1,4 +1,4 @@
-// What a stop leaves of models, reference models, streams and trainings: as it was, and ready to run again.
+// Stopped runs of models, reference models, streams and trainings: state unchanged, and ready to run again.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -34,7 +34,7 @@ inline constexpr auto causal =
     sequential(nn::conv1d{.in_channels = 3, .out_channels = 8, .causal = true}, nn::relu{},
                nn::conv1d{.in_channels = 8, .out_channels = 2, .dilation = 2, .causal = true});
 
-// A stream that is stopped at each of its steps gives what one gives that is not.
+// A stream stopped in each of its steps gives the results of one that is never stopped.
 template <class Factory> void stream_goes_on(const Factory& factory, std::size_t in, std::size_t out) {
   auto plain = stream(factory.create(), {.block = 1}), tried = stream(factory.create(), {.block = 1});
   std::vector<float> x(in), wanted(out), y(out);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_fit_from_another_thread) {
     other.join();
     BOOST_TEST(holds(message, "fit: stopped in epoch "));
     BOOST_TEST(holds(message, ", before its update: "));
-    // As many steps as were told of, not one by halves.
+    // Exactly the reported number of steps, none of them partial.
     net_type again({.seed = 1});
     const int done = batches;
     int seen = 0;

@@ -1,4 +1,4 @@
-// Streams of nets with attention: keys and values are remembered, positions count on, and room for them is limited.
+// Streams of nets with attention: cached keys and values, continued positions, limited capacity.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ inline constexpr auto large_vocabulary = sequential(nn::embedding{1'000'010, 1},
 using tokens = port_input<"input", std::int64_t, 1, "T">;
 using decoder_model = model<decoder, tokens>;
 
-// Positions that are learned, and attention as in PyTorch's encoder layer.
+// Learned positions, and attention as in PyTorch's encoder layer.
 struct place {
   std::int64_t count = 0, features = 0;
   constexpr auto forward(auto& s, const auto& x) const {
@@ -43,12 +43,12 @@ inline constexpr auto placed =
     sequential(nn::linear{3, 8}, place{20, 8},
                nn::transformer_encoder_layer{.d_model = 8, .nhead = 2, .dim_feedforward = 16, .causal = true},
                nn::self_attention{.embed_dim = 8, .num_heads = 4, .causal = true});
-// Attention beside the other memories: of a convolution and of a recurrent layer.
+// Attention beside the memories of a convolution and a recurrent layer.
 inline constexpr auto beside =
     sequential(nn::linear{3, 4}, nn::transpose{}, nn::conv1d{.in_channels = 4, .out_channels = 4, .causal = true},
                nn::transpose{}, nn::grouped_query_attention{.embed_dim = 4, .num_heads = 2, .num_kv_heads = 1},
                nn::permute{axes(1, 0, 2)}, nn::gru{4, 6}, nn::permute{axes(1, 0, 2)});
-// What is attended to is given with each position, and no part of the sequence.
+// Keys are given with each position and are not part of the sequence.
 inline constexpr auto to_others =
     topology(sublayer<"a">(nn::multi_head_attention{.embed_dim = 4, .num_heads = 2}), connect<"x", "a.query">,
              connect<"keys", "a.key">, connect<"keys", "a.value">, connect<"a.output", "y">);
@@ -59,7 +59,7 @@ inline constexpr auto weighing =
 inline constexpr auto masked = topology(sublayer<"a">(nn::self_attention{.embed_dim = 3, .causal = true, .mask = true}),
                                         connect<"x", "a.input">, connect<"m", "a.mask">, connect<"a.output", "y">);
 
-// Runs the blocks of a sequence [samples, T, width] through a stream, and gives how far it is from the whole one.
+// Runs the blocks of a sequence [samples, T, width] through a stream; returns the largest difference from the whole.
 double worst_of_blocks(auto& s, const auto& x, const auto& whole, std::int64_t samples, std::int64_t block,
                        std::int64_t iterations) {
   using element = std::remove_cvref_t<decltype(x.data()[0])>;
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_decoder_position_by_position_and_in_blocks) {
       BOOST_TEST(worst_of_blocks(moved, x, whole, 1, block, 48) < 2e-6);
       moved.reset();
     }
-    // of each layer keys and values of 64 positions: 2 heads of 4 numbers
+    // keys and values of 64 positions for each layer: 2 heads of 4 numbers
     BOOST_TEST(moved.memory_bytes() == 2u * 2 * 64 * 8 * sizeof(float));
   }
 }
@@ -167,17 +167,17 @@ BOOST_AUTO_TEST_CASE(room_for_positions_ends) {
   BOOST_TEST(s.step(in, out));
   BOOST_TEST(s.remaining() == 1);
   kept = out;
-  BOOST_TEST(!s.step(in, out));  // one position is left, and a block has two
+  BOOST_TEST(!s.step(in, out));  // one position is left, a block needs two
   BOOST_TEST(out == kept);
   BOOST_TEST(s.position() == 4);
   s.reset();
   BOOST_TEST(s.remaining() == 5);
   BOOST_TEST(s.step(in, out));
-  BOOST_TEST(out == first);  // and nothing of what was remembered is left
-  // and it is only as long as was asked for
+  BOOST_TEST(out == first);  // nothing is remembered after the reset
+  // the requested length is the limit
   model<beside, input<1, "T", 3>> other;
   BOOST_TEST(stream(reference_factory<beside, input<1, "T", 3>>(other).create(), {.positions = 7}).remaining() == 7);
-  // what attends to nothing earlier has no end
+  // without attention there is no limit
   static constexpr auto endless = sequential(nn::linear{3, 2});
   model<endless, input<1, "T", 3>> plain;
   BOOST_TEST(stream(reference_factory<endless, input<1, "T", 3>>(plain).create()).remaining() ==
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_block_that_fails_is_not_remembered) {
     return s.step(std::span<const std::int64_t>(&token, 1), out);
   };
   BOOST_TEST((one(a, 4, from_a) && one(b, 4, from_b)));
-  BOOST_TEST(!one(a, 11, from_a));  // there is no token 11
+  BOOST_TEST(!one(a, 11, from_a));  // token 11 is outside the vocabulary
   BOOST_TEST(a.position() == 1);
   BOOST_TEST((one(a, 7, from_a) && one(b, 7, from_b)));
   BOOST_TEST(from_a == from_b);

@@ -1,4 +1,5 @@
-// Streams: position by position what the whole sequence gives, whatever the block; steady; and what cannot be streamed.
+// Streams: the results of the whole sequence position by position, for any block size; steady state; nets that cannot
+// be streamed.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct mean_over_time {
 inline constexpr auto averaged = sequential(nn::linear{3, 5}, mean_over_time{});
 inline constexpr auto weighted = sequential(nn::linear{3, 5}, nn::softmax{.axis = 0});
 
-// Convolutions along time that see no later position: the library's own, and one behind a pad.
+// Causal convolutions along time: the library's, and one after a pad.
 template <std::int64_t In, std::int64_t Out, std::int64_t Dilation>
 constexpr nn::conv1d causal{.in_channels = In, .out_channels = Out, .dilation = Dilation, .causal = true};
 inline constexpr auto tcn = sequential(causal<3, 8, 1>, nn::relu{}, causal<8, 8, 2>, nn::relu{}, causal<8, 8, 4>,
@@ -49,7 +50,7 @@ inline constexpr auto residual =
 inline constexpr auto both_kinds =
     sequential(causal<3, 6, 2>, nn::relu{}, nn::permute{axes(2, 0, 1)}, nn::gru{6, 5}, nn::permute{axes(1, 2, 0)},
                causal<5, 3, 3>, nn::permute{axes(2, 0, 1)}, nn::lstm{3, 4}, nn::permute{axes(1, 2, 0)});
-// Each position has all that the convolution reads.
+// Each position holds all samples that the convolution reads.
 inline constexpr auto frames = sequential(nn::conv1d{.in_channels = 1, .out_channels = 2, .kernel_size = 2}, nn::relu{},
                                           nn::flatten{}, nn::linear{4, 2});
 inline constexpr auto delayed = sequential(nn::pad{.before = 3}, nn::slice{.start = 1, .stop = -2, .axis = 2});
@@ -75,7 +76,7 @@ template <class Net> void equals_the_whole(Net& net, auto factory, std::int64_t 
   auto whole = net(x);
   for (std::int64_t block : {1, 2, 4}) {
     auto s = stream(factory.create(), {.block = block});
-    for (int round = 0; round < 2; ++round) {  // the second one after a reset
+    for (int round = 0; round < 2; ++round) {  // the second round after a reset
       std::vector<float> y(static_cast<std::size_t>(iterations) * width);
       auto in = x.data();
       for (std::int64_t t = 0; t < iterations; t += block) {

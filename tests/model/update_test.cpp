@@ -1,5 +1,5 @@
-// Weights that are exchanged while reference models serve: each call computes with one set, the new one is seen by the
-// next call, and nothing is seen of an update that fails.
+// Exchange of weights while reference models serve: each call uses one set, the next call uses the new one, and a
+// failing update has no effect.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -78,8 +78,8 @@ BOOST_AUTO_TEST_CASE(folded_weights_are_folded_anew) {
   BOOST_TEST(same_bits(after, fresh.create()(x)));
 }
 
-// Exchanged weights are made ready in memory that was lent for it: what others had lent meanwhile stays as it is, and
-// nobody writes where memory was freed.
+// New weights are packed in lent memory: memory that others have lent meanwhile stays unchanged, and freed memory is
+// not written.
 BOOST_AUTO_TEST_CASE(weights_are_made_ready_in_memory_that_is_lent) {
   net_of_norms one({.seed = 1}), two({.seed = 2});
   auto pool = std::make_shared<arena_pool>();
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(weights_are_made_ready_in_memory_that_is_lent) {
     BOOST_TEST(pool->bytes() == 0u);
     BOOST_TEST(same_bits(r(x), second));
     factory.update(one);
-    BOOST_TEST(same_bits(other(x), first));  // in the memory in which `r` ran
+    BOOST_TEST(same_bits(other(x), first));  // in the memory that `r` used
     BOOST_TEST(same_bits(r(x), first));
   }
 }
@@ -112,13 +112,13 @@ BOOST_AUTO_TEST_CASE(threads_share_a_pool_while_weights_are_exchanged) {
       for (int i = 0; i < 2000; ++i) wrong += !same_bits(r(x), expected);
       --running;
     });
-  while (running > 0) factory.update(net);  // always the same weights
+  while (running > 0) factory.update(net);  // the same weights each time
   for (auto& t : threads) t.join();
   BOOST_TEST(wrong == 0);
 }
 
-// What is computed from parameters alone, as the sum of two biases, is computed again; also where another shape has used the
-// memory in between.
+// Values that depend only on parameters, such as the sum of two biases, are recomputed; also after another shape has
+// used the memory.
 BOOST_AUTO_TEST_CASE(what_depends_on_parameters_alone_is_computed_anew) {
   using sequences = tensor<float, extents<dyn, dyn, 5>>;
   using gates_type = model<gates, input<"T", "N", 5>>;
@@ -176,19 +176,19 @@ BOOST_AUTO_TEST_CASE(old_weights_are_freed_with_their_last_user) {
   std::vector<reference_model<factory_type::traits>> users;
   for (int i = 0; i < 4; ++i) users.push_back(factory.create());
   for (auto& u : users) u(x);
-  const auto settled = memory::counters().current;  // with the set of the beginning
+  const auto settled = memory::counters().current;  // with the initial set
   for (int i = 0; i < 3; ++i) {
     factory.update(one);
     for (auto& u : users) u(x);
     BOOST_TEST(memory::counters().current == settled);
   }
   factory.update(one);
-  BOOST_TEST(memory::counters().current > settled);  // four idle users hold the set before
+  BOOST_TEST(memory::counters().current > settled);  // four idle users hold the previous set
   users.clear();
   BOOST_TEST(memory::counters().current < settled);
 }
 
-// Nobody holds weights for an origin that is not lent.
+// An idle origin holds no old weights.
 BOOST_AUTO_TEST_CASE(the_origin_keeps_no_old_weights) {
   net_type one({.seed = 1}), two({.seed = 2});
   const auto x = random_tensor<images>({1, 1, 28, 28}, 1);
@@ -202,14 +202,14 @@ BOOST_AUTO_TEST_CASE(the_origin_keeps_no_old_weights) {
     o(x);
     factory.update(two);
     user(x);
-    BOOST_TEST(memory::counters().current > settled);  // it holds the set that it read
+    BOOST_TEST(memory::counters().current > settled);  // it holds the set that it used
     BOOST_TEST(same_bits(o(x), second));
   }
   BOOST_TEST(memory::counters().current == settled);
   BOOST_TEST(same_bits(factory.origin()(x), second));
 }
 
-// An update makes packed forms and runs nothing: it takes no memory for activations, and scratch as one thread does.
+// An update packs and runs nothing: it needs no memory for activations, and scratch for a single thread.
 BOOST_AUTO_TEST_CASE(an_update_takes_no_arena) {
   model<wide_images, input<"N", 1, 28, 28>> one({.seed = 1}), two({.seed = 2});
   const auto x = random_tensor<images>({128, 1, 28, 28}, 1);
@@ -227,8 +227,8 @@ BOOST_AUTO_TEST_CASE(an_update_takes_no_arena) {
   BOOST_TEST(same_bits(r(x), second));
 }
 
-// Three sets of weights go round while threads make reference models, run and drop them: every result is that of one set,
-// whole, and never of one that came before the last that the thread saw.
+// Three sets of weights alternate while threads create, run and drop reference models: every result belongs to exactly
+// one set, never to one older than the last that the thread saw.
 BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
   constexpr int sets = 3, rounds = 60;
   std::vector<std::unique_ptr<net_type>> nets;
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
     expected.push_back((*nets.back())(x));
   }
   const factory_type factory(*nets[0]);
-  std::atomic<int> begun{0}, ended{0}, wrong{0};  // updates that have begun and ended
+  std::atomic<int> begun{0}, ended{0}, wrong{0};  // begun and finished updates
   parallel_workers(8, [&](int w) {
     if (w == 0) {
       for (int i = 1; i <= rounds; ++i) {
@@ -266,8 +266,8 @@ BOOST_AUTO_TEST_CASE(threads_see_whole_sets_in_order) {
   BOOST_TEST(wrong == 0);
 }
 
-// Reference models that live for one call, 10,000 on each of 8 threads, while weights are exchanged, caches are emptied, the
-// plan cache is too small for the shapes that are met, and each thread gives its memory back now and then.
+// Reference models that live for one call, 10,000 on each of 8 threads, while weights are exchanged, caches are
+// cleared, the plan cache is smaller than the number of shapes, and threads trim their memory now and then.
 BOOST_AUTO_TEST_CASE(eighty_thousand_references_come_and_go) {
   constexpr int sets = 3, rounds = 10'000, workers = 8;
   using rows = matrix<float, dyn, 4>;
@@ -288,7 +288,7 @@ BOOST_AUTO_TEST_CASE(eighty_thousand_references_come_and_go) {
       if (w == 0 && i % 50 == 0) factory.update(*nets[static_cast<std::size_t>(i / 50 % sets)]);
       if (i % 500 == w) memory::trim();
       if (w == 1 && i % 1000 == 0) plans.clear();
-      // five shapes, one of them rare: each time it comes another one is forgotten
+      // five shapes, one of them rare: it evicts another one each time
       const std::int64_t n = i % 400 == 0 ? 5 : 1 + i % 4;
       auto r = factory.create();
       const auto y = r(x.rows(0, n));

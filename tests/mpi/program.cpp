@@ -1,6 +1,11 @@
-// Trains a small net on the processes of MPI, for the tests: mpi_program OUT [--checkpoint FILE] [--write FILE], a checkpoint that nothing goes
-// on from, [--stop BATCH] [--sums] [--bucket BYTES] [--parts], of the optimizer, [--together], gradients limited together, [--across], statistics of all shards, [--funneled],
-// which lets one thread call MPI, and what goes wrong on one of them: [--fail | --kill | --slow] RANK.
+// Trains a small net on MPI processes, for the tests: mpi_program OUT [--checkpoint FILE] [--write FILE] [--stop BATCH]
+// [--sums] [--bucket BYTES] [--parts] [--together] [--across] [--funneled] [--fail | --kill | --slow RANK]
+//   --write     writes a checkpoint without resuming from it
+//   --parts     shards the optimizer
+//   --together  clips all gradients together
+//   --across    statistics of all shards
+//   --funneled  only one thread calls MPI
+//   --fail, --kill, --slow  what goes wrong in process RANK
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -27,7 +32,7 @@ using namespace nets_test;
 
 namespace {
 
-// Bytes that one process has, and sums for one of them, which messages cut.
+// Bytes from one process, and sums for one process, split into messages.
 void check_transfers(replicas& all) {
   const auto count = static_cast<std::size_t>(all.count());
   const auto byte = [](std::size_t i) { return static_cast<unsigned char>(i * 7 % 251); };
@@ -58,7 +63,7 @@ void check_transfers(replicas& all) {
     }
 }
 
-// Sums of every length, which messages cut, against those that are added in pairs here.
+// Sums of every length, split into messages, compared with pairwise sums computed here.
 void check_sums(replicas& all) {
   for (const std::size_t length : {0U, 1U, 7U, 1U << 20, (3U << 20) + 5U}) {
     const auto number = [&](int rank, std::size_t i) {
@@ -108,7 +113,7 @@ int main(int argc, char** argv) try {
   const bool here = all->rank() == wrong_rank;
   auto data = squares(120, 1);
   if (here && wrong == "--fail") {
-    // A label that the others do not have.
+    // A label that only this process has.
     lamina::vector<std::int64_t> labels(120);
     auto out_of = labels.writable();
     for (std::size_t i = 0; i < out_of.size(); ++i) out_of[i] = static_cast<std::int64_t>(i % 4);
@@ -139,7 +144,7 @@ int main(int argc, char** argv) try {
     if (parts) gather_slots(net.parameters(), *all);
     if (all->rank() == 0) save_checkpoint(net.parameters(), {}, out);
   };
-  // The weights are those of process 0.
+  // All processes end with the weights of process 0.
   if (across) train(across_model({.seed = 1 + all->rank()}));
   else train(regular_model({.seed = 1 + all->rank()}));
   if (funneled) MPI_Finalize();

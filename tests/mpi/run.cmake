@@ -1,4 +1,4 @@
-# The bits of one process for any number of them, and what is said where one of them fails.
+# Any number of processes gives the bits of one process; errors of a failing process.
 function(train expected_code name processes)
   execute_process(COMMAND ${MPIRUN} --oversubscribe -n ${processes} ${PROGRAM} ${WORK}/${name} ${ARGN}
     RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE error TIMEOUT 120)
@@ -26,7 +26,7 @@ foreach(processes 1 2 4 8)
   train(0 of_${processes} ${processes} --sums)
   same(alone of_${processes})
 endforeach()
-# Gradients in parts: of each parameter, and of several.
+# Gradients in buckets: one for each parameter, and one for several.
 foreach(processes 2 4 8)
   train(0 parts ${processes} --bucket 1)
   same(alone parts)
@@ -40,12 +40,12 @@ same(alone slow)
 train(0 slow 2 --slow 1)
 same(alone slow)
 
-# Stopped with four processes, and continued with two.
+# Stopped with four processes, resumed with two.
 train(0 begun 4 --checkpoint ${WORK}/checkpoint --stop 11)
 train(0 continued 2 --checkpoint ${WORK}/checkpoint)
 same(alone continued)
 
-# Slots of the optimizer in parts: sums for one process, or for all where gradients count together.
+# Sharded optimizer slots: sums for one process, or for all if gradients are clipped together.
 execute_process(COMMAND ${PROGRAM} ${WORK}/together --together COMMAND_ERROR_IS_FATAL ANY)
 foreach(processes 1 2 4 8)
   train(0 in_parts ${processes} --parts --bucket 1)
@@ -57,7 +57,7 @@ train(0 in_parts 4 --parts --funneled)
 same(alone in_parts)
 train(0 in_parts 4 --parts --slow 2)
 same(alone in_parts)
-# Statistics of all shards, at which processes wait for each other; one of them is late.
+# Statistics across shards, for which processes wait for each other; one of them is late.
 execute_process(COMMAND ${PROGRAM} ${WORK}/across --across COMMAND_ERROR_IS_FATAL ANY)
 foreach(processes 1 2 4 8)
   train(0 all_across ${processes} --across --parts)
@@ -67,7 +67,7 @@ train(0 all_across 4 --across --funneled --slow 1)
 same(across all_across)
 train(1 killed 4 --kill 2 --across)
 says("signal 9")
-# Continued with other numbers of processes, in parts and not.
+# Resumed with other numbers of processes, with and without sharded slots.
 train(0 begun 4 --parts --checkpoint ${WORK}/parts_checkpoint --stop 5)
 train(0 begun 2 --parts --checkpoint ${WORK}/parts_checkpoint --stop 4)
 train(0 begun 8 --checkpoint ${WORK}/parts_checkpoint --stop 6)
@@ -84,7 +84,7 @@ train(1 three 3)
 says("3 replicas cannot share 8 shards")
 train(1 killed 4 --kill 0 --parts)
 says("signal 9")
-# A disk that is full while the checkpoint is written, also with the slots of others.
+# A full disk while the checkpoint is written, also with the slots of other processes.
 foreach(how "" --parts)
   train(1 full 4 --write /dev/full ${how})
   says("lamina: process 0 of 4 on [^\n]*: /dev/full: [^\n]*[Nn]o space left on device")

@@ -41,7 +41,7 @@ def field(number, data):
 
 
 def varint_at(data, at, end):
-    """The number that begins at `at`, and where it ends."""
+    """The varint at `at`, and the position after it."""
     n, shift = 0, 0
     while at < end and shift < 64:
         byte = data[at]
@@ -53,7 +53,7 @@ def varint_at(data, at, end):
 
 
 def fields_of(data, begin, end, depth=0):
-    """Places of the lengths of fields of bytes, also inside of them: (begin of the length, begin of the bytes, end)."""
+    """Positions of length fields, also nested ones: (begin of the length, begin of the bytes, end)."""
     found, at = [], begin
     while at < end:
         tag, at = varint_at(data, at, end)
@@ -87,10 +87,10 @@ def lengths(m, r):
 
 
 def depth(m, r):
-    """Branches in branches, types in types, functions that call functions."""
+    """Nested branches, nested types, nested function calls."""
     n = r.choice([3, 10, 50, 99, 101, 150, 500, 2000, 10000])
     what = r.randrange(4)
-    if what == 0:  # If in If, by hand: the package has a limit of its own
+    if what == 0:  # If in If, by hand: the package has a recursion limit
         graph = field(1, field(1, b'x') + field(2, b'y') + field(4, b'Relu')) + field(2, b'g') + field(12, field(1, b'y'))
         for _ in range(n):
             branch = [field(5, field(1, name) + field(6, graph) + varint(20 << 3) + varint(5)) for name in (b'then_branch', b'else_branch')]
@@ -247,7 +247,7 @@ def negative(m, r):
 
 
 def giant(m, r):
-    """Extents that a few bytes make giant; a third by operators of their own."""
+    """Extents that a few bytes make huge; a third by operators made for that."""
     if r.randrange(3):
         change_numbers(m, r, GIANT)
         return m.SerializeToString()
@@ -316,7 +316,7 @@ def commands_of(tool, path, out):
     try:
         for v in onnx.load(path, load_external_data=False).graph.input:
             run += ['--value', v.name + '=1']
-    except Exception:  # what the package does not read
+    except Exception:  # unreadable for the package
         pass
     return (run, [tool, 'show', path], [tool, 'bench', path, '--repeat', '1'], [tool, 'plan', path], [tool, 'export', path, out + '/made.onnx'],
             [tool, 'source', path, '--out', out + '/made.cppm'], [tool, 'bundle', path, '--name', 'made', '--out', out])

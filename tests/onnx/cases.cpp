@@ -1,10 +1,12 @@
 // cases FOLDER [PART] [--special FILE]
 //
-// Runs the cases that write_cases.py has written, each in a process of its own: those whose kind/name contains PART. Prints a line
-// for each that does not pass, then a count of each outcome. It fails where one is wrong or crashes. FILE has lines `NAME WORD`:
-// `unsupported`, with which it also fails where another one is not supported; `random`, of which types alone are compared, since
-// the expected values are those of NumPy's generator; `noise`, whose expected values are 0 but for rounding; `rank:INPUT=N`, of which
-// the file leaves the rank of an input open, or says a wrong one; `value:INPUT`, which is read with the value of an input.
+// Runs the cases of write_cases.py whose kind/name contains PART, each in a child process. Prints a line for each case
+// that does not pass, then the count of each outcome. Fails if a case is wrong or crashes. FILE has lines `NAME WORD`:
+//   unsupported    with it, every other unsupported case is a failure, too
+//   random         only types are compared: the expected values are from NumPy's generator
+//   noise          expected values are 0 except for rounding
+//   rank:INPUT=N   the file omits the rank of an input, or states a wrong one
+//   value:INPUT    the model is read with this input's value
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -58,7 +60,7 @@ void compare(std::size_t output, const any_tensor& is, const any_tensor& expecte
     return;
   }
   if (is.bytes() == 0 || std::memcmp(is.data(), expected.data(), is.bytes()) == 0) return;
-  // Expected values of half types are rounded after each step of a formula, results here once.
+  // Expected half-precision values are rounded after each step of a formula, results here once.
   if (is.element() == dtype::bfloat16) relative = std::max(relative, 1.0 / 64);
   if (is.element() == dtype::float16) relative = std::max(relative, 1.0 / 512);
   const auto a = numbers_of(is), b = numbers_of(expected);
@@ -100,7 +102,7 @@ std::vector<any_value> values_of(const fs::path& folder, const std::string& pref
   return all;
 }
 
-// What a special case is read with. `value` is the place of the input that becomes a constant.
+// The read options of a special case. `value` is the position of the input that becomes a constant.
 onnx::read_options options_of(const fs::path& folder, const std::string& special, std::size_t& value) {
   onnx::read_options o;
   const auto name = special.substr(std::min(special.find(':') + 1, special.size()));
@@ -147,7 +149,7 @@ void run_case(const fs::path& folder, const std::string& special) {
 enum outcome { passed, unsupported, failed, crashed };
 constexpr const char* names[] = {"passed", "unsupported", "wrong", "crashed"};
 
-// Runs a case in a child process, which prints the message.
+// Runs a case in a child process that prints the message.
 outcome run_apart(const fs::path& folder, const std::string& name, const std::string& special) {
   std::fflush(stdout);
   const pid_t child = ::fork();

@@ -44,7 +44,7 @@ def main():
             worst = difference(model)
             wrong = not worst <= 1e-5
             print(f"{'wrong ' if wrong else 'passed'} {model.stem}: differs by {worst:.1e}")
-        except Exception as e:  # whatever the checker or the runtime says
+        except Exception as e:  # any error of the checker or the runtime
             wrong = True
             print(f"wrong  {model.stem}: {e}")
         failed += wrong

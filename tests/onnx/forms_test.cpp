@@ -1,4 +1,4 @@
-// Models as exporters write them: what is recognized of whole blocks, and that it gives what the operators give one by one.
+// Models as exporters write them: recognized blocks give the results of the separate operators.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace {
 using list = std::vector<float>;
 using counts = std::map<std::string, std::int64_t>;
 
-// A graph whose values get names one after the other.
+// A graph that names its values automatically.
 struct node_list {
   std::vector<bytes> nodes{}, constants{}, inputs{};
   std::vector<any_tensor> given{};
@@ -85,7 +85,7 @@ outcome run(const saved_net& net, const std::vector<any_tensor>& given, const pa
     for (float v : y.elements<float>()) made.y.push_back(v);
   return made;
 }
-// What is recognized of a graph, whose results are those of its operators one by one.
+// Compares the simplified graph with its separate operators; returns the counts of the passes.
 pass_counts check(const node_list& g, const std::vector<bytes>& outputs) {
   std::vector<bytes> results;
   for (const auto& n : outputs) results.push_back(t::untyped(n));
@@ -101,10 +101,10 @@ pass_counts check(const node_list& g, const std::vector<bytes>& outputs) {
   return made.counters;
 }
 
-// A block of Llama: heads share keys, positions are turned halves, the mask is what an exporter made of `causal`.
+// A decoder block of Llama: shared keys, rotary positions in halves, the mask that an exporter writes for `causal`.
 struct decoder {
   std::int64_t past = 0, length = 6, heads = 4, groups = 2, depth = 8;
-  float hidden = std::numeric_limits<float>::lowest();  // what the mask adds, or puts in place of a score
+  float hidden = std::numeric_limits<float>::lowest();  // the number that masks a score: added or selected
   bool by_condition = false, expands = true;
   node_list g{};
   bytes cosine{}, sine{};
@@ -202,7 +202,8 @@ BOOST_AUTO_TEST_CASE(blocks_of_decoders) {
   BOOST_TEST(c.missed[0].find("is not attention: its scores are masked by `where`") != std::string::npos, c.missed[0]);
 }
 
-// A group normalization as PyTorch writes it: of groups, with ones and zeros, then the factors and terms of channels.
+// A group normalization as PyTorch writes it: normalized by groups with ones and zeros, then factors and terms of
+// channels.
 BOOST_AUTO_TEST_CASE(group_normalization) {
   node_list g;
   const bytes x = g.input("x", {2, 8, 5, 3});
@@ -218,7 +219,7 @@ BOOST_AUTO_TEST_CASE(group_normalization) {
   const auto net = onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx");
   const shape dims[] = {{2, 8, 5, 3}};
   const auto plan = make_plan(*net.program, dims, target_isa());
-  BOOST_REQUIRE_EQUAL(plan->lines().size(), 2u);  // the factors and terms are one pass
+  BOOST_REQUIRE_EQUAL(plan->lines().size(), 2u);  // factors and terms take one pass
   BOOST_TEST(plan->lines()[0].what == "layer_norm");
   BOOST_TEST(plan->lines()[1].what == "multiply + add");
 }

@@ -1,11 +1,11 @@
 // models FOLDER [PART] [--fixed] [--optimize] [--times] [--allowed FILE]
 //
-// Runs the models that models.py has written, each in a process of its own: those whose name contains PART. Prints a line for
-// each, then a count of each outcome; it fails where one is wrong or crashes, or is not supported and not in FILE.
-//   --fixed     extents are those of the inputs while the model is read, instead of those that the file declares
-//   --optimize  what depends on weights alone is computed once, as reference models ask for it
-//   --times     seconds, each with ONNX Runtime's in brackets: to load and run once, and of a later run on one and on two threads;
-//               and by how many MiB the process has grown after the first run
+// Runs the models of models.py whose name contains PART, each in a child process. Prints a line for each, then the
+// count of each outcome. Fails if a model is wrong or crashes, or is unsupported and not listed in FILE.
+//   --fixed     reads the model with the extents of the inputs instead of the declared ones
+//   --optimize  precomputes values that depend only on weights, as for reference models
+//   --times     seconds to load and run once, and of a later run on one and on two threads, each with ONNX Runtime's in
+//                 brackets; growth of the process by the first run in MiB
 #include <sys/wait.h>
 #include <unistd.h>
 #include <algorithm>
@@ -40,7 +40,7 @@ struct wishes {
   bool fixed = false, optimize = false, times = false;
 };
 
-/// Seconds to load and run once, and of a later run; MiB that the process holds more after the first run than before.
+/// Seconds of loading with the first run, and of a later run; growth of the process by the first run in MiB.
 struct run_costs {
   double first = 0, warm = 0, memory = 0;
 };
@@ -69,7 +69,7 @@ std::string text_of(const auto&... parts) {
   return t.string();
 }
 
-// The largest |a - b| / (|b| + the root of the mean square of b + 0.01), and 0 for equal bits.
+// The largest |a - b| / (|b| + RMS of b + 0.01); 0 for equal bits.
 double difference(std::size_t output, const any_tensor& is, const any_tensor& expected) {
   if (is.type() != expected.type())
     throw wrong(text_of("output ", output, " is ", is.type(), ", expected ", expected.type()));
@@ -101,7 +101,7 @@ std::vector<any_tensor> tensors_of(const fs::path& folder, const std::string& pr
 
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-// The shortest of runs within half a second, at least three.
+// The fastest run within half a second, of at least three.
 double warm_seconds(const auto& run) {
   double best = std::numeric_limits<double>::infinity();
   const double begin = now();
@@ -113,7 +113,7 @@ double warm_seconds(const auto& run) {
   return best;
 }
 
-// Extents of inputs by name, for which the model is read once without.
+// Extents of inputs by name, from a first load of the file.
 onnx::read_options options_of(const std::string& file, view<const any_tensor> inputs) {
   onnx::read_options o;
   const auto net = onnx::load(file);
@@ -148,7 +148,7 @@ std::vector<any_tensor> run_model(const std::string& file, const std::vector<any
   return results;
 }
 
-// The largest difference, in parts of what is tolerated.
+// The largest difference, relative to the tolerance.
 double run_case(const fs::path& folder, wishes how, model_costs& took) {
   how.fixed = how.fixed || fs::exists(folder / "fixed");
   const auto inputs = tensors_of(folder, "input"), expected = tensors_of(folder, "output");
@@ -185,7 +185,7 @@ void print_passed(const fs::path& folder, double worst, const model_costs& took,
   std::printf("\n");
 }
 
-// Runs a model in a child, which prints its line.
+// Runs a model in a child process that prints its line.
 outcome run_apart(const fs::path& folder, const wishes& how) {
   std::fflush(stdout);
   const std::string name = folder.filename();

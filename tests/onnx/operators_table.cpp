@@ -1,6 +1,6 @@
 // operators_table FILE [--write]
 //
-// Whether the table of operators in a document is that of the registry; with --write it is made so.
+// Checks that a document's table of operators matches the registry; --write updates it.
 #include <algorithm>
 #include <cstdio>
 #include <fstream>

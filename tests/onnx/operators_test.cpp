@@ -1,4 +1,4 @@
-// Operators of nets: what no backend case says of normalization, attention, recurrences, quantized products and trees.
+// Operators that no backend case covers: normalization, attention, recurrences, quantized products, trees.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -66,7 +66,7 @@ std::string refusal(const bytes& model) {
 }
 const t::node_names microsoft{.domain = "com.microsoft"}, machine_learning{.domain = "ai.onnx.ml"};
 
-// A product and a batch norm behind it: the norm goes into the weights, and nothing else changes.
+// A batch norm after a product is folded into its weights; nothing else changes.
 void folds(const bytes& product, const std::vector<bytes>& weights, std::int64_t channels, const t::extents& x,
            const shape& is) {
   const auto c = static_cast<std::size_t>(channels);
@@ -82,7 +82,7 @@ void folds(const bytes& product, const std::vector<bytes>& weights, std::int64_t
   const auto expected = numbers_of(run(model, given)[0]);
   auto net = read(model);
   const program_factory factory(net.program, std::move(net.states), {.optimize = true});
-  BOOST_TEST(factory.report().folded == 1);  // the factor; the term stands behind the product
+  BOOST_TEST(factory.report().folded == 1);  // the factor is folded; the term is added after the product
   auto reference = factory.create();
   close(reference(view<const any_tensor>(given.data(), 1))[0], expected, 1e-4);
 }
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(layer_norm_gives_mean_and_inverse_deviation) {
   close(made[2], {1, 1.0 / 3});
 }
 
-// Where an operator takes integers and computes with fractions, it leaves those out.
+// Integer results of operators that compute with fractions are truncated.
 BOOST_AUTO_TEST_CASE(functions_of_integers) {
   const auto of = [](const bytes& node, std::int32_t element, const any_tensor& x) {
     return run(model_of({node}, {}, {t::value("x", element, {3})}), {x})[0];
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_reverse_recurrence_begins_at_the_end_of_each_sequence) {
                        t::tensor("n", t::int32, {2}, t::raw(std::vector<std::int32_t>{3, 2}))},
                       {t::value("x", t::float32, {3, 2, 1})}, {t::untyped("y"), t::untyped("h")});
     };
-    // Sequences 1 2 3 and 4 5, and the same from their ends.
+    // Sequences 1 2 3 and 4 5, forward and reversed.
     const auto forward = run(net("forward"), {tensor_of<float>({3, 2, 1}, {1, 4, 2, 5, 3, 9})});
     const auto backward = run(net("reverse"), {tensor_of<float>({3, 2, 1}, {3, 5, 2, 4, 1, 9})});
     close(backward[1], numbers_of(forward[1]));
@@ -160,7 +160,7 @@ BOOST_AUTO_TEST_CASE(a_dynamically_quantized_lstm_rounds_sequences_and_states) {
   const std::vector<std::uint8_t> w{130, 90, 200, 17, 128, 255, 64, 150}, r{140, 100, 190, 33};
   const std::vector<float> x{0.3f, -0.7f, 0.9f, 0.2f}, bias{0.1f, -0.2f, 0.3f, 0.05f, 0.02f, 0.01f, -0.1f, 0.2f};
   const double w_scale = 0.02f, r_scale = 0.05f;
-  const auto rounded = [](std::vector<double> v) {  // numbers of 8 bits with the scale and offset of all of them
+  const auto rounded = [](std::vector<double> v) {  // 8-bit numbers with one scale and zero point
     double low = 0, high = 0;
     for (double e : v) low = std::min(low, e), high = std::max(high, e);
     const double scale = high > low ? (high - low) / 255 : 1, offset = std::nearbyint(-low / scale);
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_dynamically_quantized_lstm_rounds_sequences_and_states) {
 }
 
 BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
-  // With weights that are constants lamina's int8 kernel runs, with those of an input an exact sum.
+  // Constant weights use the int8 kernel, weights from an input an exact sum.
   std::vector<std::uint8_t> x, w;
   for (int i = 0; i < 24; ++i) x.push_back(static_cast<std::uint8_t>(37 * i + 11));
   for (int i = 0; i < 40; ++i) w.push_back(static_cast<std::uint8_t>(53 * i + 7));
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_four_bits_are_unpacked_from_the_low_bits_on) {
-  // Numbers 0 to 15 less 8, times 0.5: their sum is -4.
+  // Numbers 0 to 15 minus 8, times 0.5: their sum is -4.
   std::vector<std::uint8_t> packed;
   for (int i = 0; i < 8; ++i) packed.push_back(static_cast<std::uint8_t>(2 * i | (2 * i + 1) << 4));
   list first(16, 0);
@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(weights_of_four_bits_are_unpacked_from_the_low_bits_on) {
       {tensor_of<float>({2, 16}, ones)});
   close(made[0], {-4, -3.5});
 }
-// Columns that name their blocks: weights of 2 rows and 2 blocks, all numbers 9 or 6 of offsets 8 and 7.
+// Columns with the indices of their blocks: weights of 2 rows and 2 blocks, all 9 or 6, with zero points 8 and 7.
 BOOST_AUTO_TEST_CASE(weights_of_four_bits_by_named_blocks) {
   const auto weighted = [](const t::names& operands, const t::numbers& columns) {
     std::vector<std::uint8_t> packed(16, 0x99);
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(weights_of_four_bits_by_named_blocks) {
 
 namespace {
 
-// A chain: node 2 i asks whether x <= i, and leads to leaf 2 i + 1 or on.
+// A chain: node 2 i tests x <= i, then leads to leaf 2 i + 1 or to the next node.
 bytes chain(std::int64_t levels, std::int64_t last) {
   t::numbers trees, nodes, features, yes, no, leaves;
   list values, weights;

@@ -1,4 +1,4 @@
-// ImageDecoder: pictures in each format that is read, and files that are wrong.
+// ImageDecoder: pictures in each supported format, and invalid files.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_read) {
   BOOST_CHECK_THROW(decoded(text_file("II*\0")), unsupported_error);
 }
 
-// Sizes that a file names and does not hold are refused before memory is taken.
+// Extents beyond the file's data are refused before memory is allocated.
 BOOST_AUTO_TEST_CASE(sizes_that_are_wrong) {
   memory::limit(memory::counters().current + (std::int64_t(64) << 20));
   BOOST_TEST(refused(bmp(24, 20000, 5000, bmp_rows), "which a file of 70 bytes cannot hold"));
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(sizes_that_are_wrong) {
   memory::limit(0);
 }
 
-// Any change of a file gives a picture or an error, and no harm.
+// Any change to a file gives a picture or an error.
 BOOST_AUTO_TEST_CASE(damaged_files_do_no_harm) {
   std::uint32_t state = 1;
   const auto random = [&](std::size_t n) {

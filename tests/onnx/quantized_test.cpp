@@ -1,4 +1,4 @@
-// Quantized models: what of them runs in int8, and that it gives what the model says in float32, within one step.
+// Quantized models: which parts run in int8, within one step of the model's float32 results.
 #include <unistd.h>
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -34,7 +34,7 @@ std::size_t count_of(const t::numbers& dims) {
   return static_cast<std::size_t>(n);
 }
 
-// A graph of float operators between integers.
+// A graph of float operators between quantization and dequantization.
 struct quantized_graph {
   bool is_unsigned = false, by_channel = false;
   std::vector<bytes> nodes{}, constants{};
@@ -57,7 +57,7 @@ struct quantized_graph {
     nodes.push_back(t::node(op, in, {n}, attributes));
     return n;
   }
-  // x as integers, and as the numbers that they stand for.
+  // Quantizes x and dequantizes it.
   bytes through(const bytes& x, float scale, int zero) {
     const bytes s = number(scale), z = byte(is_unsigned ? zero + 128 : zero);
     return node("DequantizeLinear", {node("QuantizeLinear", {x, s, z}), s, z});
@@ -85,7 +85,7 @@ struct quantized_graph {
     constants.push_back(t::floats(n, {channels}, t::noise(static_cast<std::size_t>(channels), seed)));
     return n;
   }
-  // The model from x to a value.
+  // The model that computes y from x.
   bytes model(const t::extents& x, const bytes& y) {
     nodes.push_back(t::node("Identity", {y}, {"y"}));
     return t::model{.main = {.nodes = nodes,
@@ -120,7 +120,7 @@ outcome run(const saved_net& net, const any_tensor& x, const pass_options& o = {
   for (float v : y.elements<float>()) made.y.push_back(v);
   return made;
 }
-// The model in int8 and as it says, in float32: results are at most one step of the last scale away. What is counted of it.
+// Compares int8 with float32 results, within one step of the last scale; returns the counts of the passes.
 pass_counts check(const bytes& model, const shape& dims, float step) {
   const auto net = read(model);
   const auto x = tensor_of(dims, t::noise(static_cast<std::size_t>(dims.size()), 9));
@@ -134,7 +134,7 @@ pass_counts check(const bytes& model, const shape& dims, float step) {
   BOOST_TEST((in_int8.y.size() < 2 || !alike));
   return in_int8.counters;
 }
-// Signed and unsigned activations, weights with one scale and with one for each channel.
+// Signed and unsigned activations, weights with one scale or one for each channel.
 template <class F> void in_all_forms(F each) {
   for (const bool is_unsigned : {false, true})
     for (const bool by_channel : {false, true})
@@ -155,7 +155,7 @@ BOOST_AUTO_TEST_CASE(convolutions) {
     bytes v = g.through("x", 0.009f, 5);
     v = g.through(g.node("Relu", {g.node("Conv", {v, g.weights({8, 3, 3, 3}, 0, 1), g.bias(8, 2)}, {pads})}), 0.02f,
                   -128);
-    // Borders that are not the same on both sides, and a filter for each channel.
+    // Asymmetric padding, and a depthwise convolution.
     v = g.through(g.node("Conv", {v, g.weights({8, 1, 3, 3}, 0, 3), g.bias(8, 4)},
                          {t::integers("pads", {0, 0, 1, 1}), t::integers("strides", {2, 2}), t::integer("group", 8)}),
                   0.03f, 11);
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(products) {
   });
 }
 
-// The attention of a quantized transformer: both products of two activations, keys transposed as numbers or as integers.
+// Attention of a quantized transformer: two products of activations, with keys transposed as floats or as integers.
 BOOST_AUTO_TEST_CASE(products_of_two_activations) {
   in_all_forms([](quantized_graph& g) {
     const auto shape_of = [&](const t::numbers& n) {
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(products_and_convolutions_that_give_floats) {
   });
 }
 
-// Numbers of uint8 are written as int8, without conversions between them, and for an opset that ONNX Runtime loads.
+// uint8 numbers are written as int8, without conversions, for an opset that ONNX Runtime loads.
 BOOST_AUTO_TEST_CASE(numbers_of_uint8_are_written_as_int8) {
   quantized_graph g{.is_unsigned = true};
   const bytes x = g.through("x", 0.009f, -7);
@@ -297,7 +297,7 @@ BOOST_AUTO_TEST_CASE(sums_products_and_functions_of_elements) {
   });
 }
 
-// Whether an operand repeats for a batch, and how, must not hang on the batch that a plan is made for.
+// Whether and how an operand broadcasts over the batch must not depend on the batch of the plan.
 BOOST_AUTO_TEST_CASE(sums_of_repeated_operands_in_open_batches) {
   for (const t::numbers& dims :
        std::vector<t::numbers>{{3, 1, 1}, {1, 3, 1, 1}, {6}, {4, 6}, {3, 4, 6}, {1, 3, 4, 6}, {}}) {
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(convolutions_with_zero_points_of_weights) {
   });
 }
 
-// As ONNX Runtime 1.32 computes it.
+// Results of ONNX Runtime 1.32.
 BOOST_AUTO_TEST_CASE(numbers_of_onnx_runtime) {
   quantized_graph g;
   g.is_unsigned = g.by_channel = true;
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_onnx_runtime) {
 
 namespace {
 
-// Numbers, quantized as they run, times bytes.
+// A product of dynamically quantized numbers and bytes.
 bytes dynamic_model(bool is_unsigned, int zero, bool fused) {
   std::vector<std::uint8_t> w;
   for (float v : t::noise(12 * 20, 4)) w.push_back(static_cast<std::uint8_t>(std::lround(v * 100) + zero));
@@ -434,7 +434,7 @@ BOOST_AUTO_TEST_CASE(numbers_quantized_as_they_run) {
     }
 }
 
-// An LSTM whose weights are bytes gives nearly what that of the same numbers gives.
+// An LSTM with 8-bit weights is close to the one with the dequantized weights.
 BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   constexpr std::int64_t in = 6, size = 5;
   std::vector<std::int8_t> wq, rq;
@@ -481,7 +481,8 @@ BOOST_AUTO_TEST_CASE(lstm_of_dynamic_bytes) {
   for (std::size_t i = 0; i < y.y.size(); ++i) BOOST_TEST(std::abs(y.y[i] - z.y[i]) < 0.02f);
 }
 
-// Weights of few bits stay packed, with zero points of their own or the middle of their range, and give what unpacked ones do.
+// 4-bit and 8-bit weights stay packed, with given zero points or the middle of their range, and give the results of
+// unpacked ones.
 BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
   for (const std::int64_t bits : {4, 8})
     for (const bool zero_points : {false, true}) {
@@ -520,7 +521,7 @@ BOOST_AUTO_TEST_CASE(weights_of_few_bits_stay_packed) {
           double sum = 0, bound = 1e-5;
           for (std::int64_t p = 0; p < k; ++p) {
             const std::int64_t b = o * blocks + p / block, first = i * k + p / block * block;
-            float max = 0;  // of the block, which is rounded to 16 bits
+            float max = 0;  // of the block, whose numbers are rounded to 16 bits
             for (std::int64_t j = first; j < std::min(first + block, (i + 1) * k); ++j)
               max = std::max(max, std::abs(x[static_cast<std::size_t>(j)]));
             const float zero =

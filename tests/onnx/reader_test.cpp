@@ -1,4 +1,4 @@
-// The reader of ONNX files: what it makes of each thing that a file holds, and what it says of each that is wrong.
+// The reader of ONNX files: the program for each part of a file, and the message for each error.
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -60,7 +60,7 @@ std::string words(const shape& s) {
   return made.string();
 }
 
-// What a file is refused with: a file_error or an unsupported_error of one line that begins with its name.
+// The message for a refused file: a file_error or unsupported_error of one line that begins with its name.
 std::string refusal(const bytes& model, bool of_file = true) {
   std::string said;
   try {
@@ -88,7 +88,7 @@ bool has(const std::string& s, std::string_view part) {
 bytes holding(const bytes& tensor) { return t::model_of({t::node("Identity", {"w"}, {"y"})}, {tensor}, {}); }
 any_tensor held(const bytes& tensor) { return run(holding(tensor))[0]; }
 
-// A graph that gives one of its outer names, or a constant.
+// A graph whose output is an outer value or a constant.
 t::graph giving(const bytes& op, const t::names& inputs) {
   return {.nodes = {t::node(op, inputs, {"r"})}, .outputs = {t::untyped("r")}};
 }
@@ -151,12 +151,12 @@ BOOST_AUTO_TEST_CASE(repeated_fields_of_all_element_types) {
   BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::float16, {2}, 5, {0x3c00, 0xc000}))) ==
              (list{1, -2}));
   BOOST_TEST(numbers_of(held(t::typed_tensor<std::int64_t>("w", t::bfloat16, {1}, 5, {0x3f80}))) == (list{1}));
-  // Numbers one by one instead of packed.
+  // Numbers in unpacked fields.
   const bytes apart = t::message().one_by_one(1, {2}).number(2, t::int64).put(8, "w").one_by_one(7, {5, -6}).done();
   BOOST_TEST(numbers_of(held(apart)) == (list{5, -6}));
 }
 
-// Two or four elements in a byte, the first in its lowest bits.
+// Two or four elements in a byte, the first in the lowest bits.
 BOOST_AUTO_TEST_CASE(elements_of_less_than_a_byte) {
   const auto bits = [](std::int32_t type, const numbers& dims, const bytes& raw) {
     std::vector<int> all;
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(sparse_tensors_are_written_out) {
       has(refusal(model(t::sparse_tensor(t::floats("w", {1}, {5}), t::longs("", {1}, {-1}), {2, 2}))), "out of range"));
   BOOST_TEST(has(refusal(model(t::sparse_tensor(t::floats("w", {1}, {5}), t::longs("", {1}, {0}), {1LL << 30}))),
                  "2^28 bytes"));
-  // Each is small enough, and all of them are not.
+  // Each is small enough, but their sum is not.
   std::vector<bytes> many;
   for (int i = 0; i < 100; ++i)
     many.push_back(t::sparse_tensor(t::floats("w" + std::to_string(i), {1}, {5}), t::longs("", {1}, {0}), {1 << 24}));
@@ -273,11 +273,11 @@ BOOST_AUTO_TEST_CASE(external_data_lie_beneath_the_folder) {
   BOOST_TEST(has(why({{"location", "data"}}, {1LL << 60}), "more than 63 bits"));
   BOOST_TEST(has(refusal(holding(t::external_tensor("w", t::float32, {2}, {{"location", "data"}}))),
                  "a model in memory has no folder"));
-  // Pipes and devices are no files; nobody waits for them.
+  // Pipes and devices are refused without waiting for them.
   BOOST_TEST(::mkfifo((here.path / "model/pipe").c_str(), 0600) == 0);
   BOOST_TEST(has(why({{"location", "pipe"}}), "not a regular file"));
   BOOST_TEST(has(message_of([&] { onnx::load((here.path / "model/pipe").string()); }), "not a regular file"));
-  // A file that many tensors lie on.
+  // Many tensors that share one file.
   here.write("model/large", bytes(1 << 20, '\0'));
   std::vector<bytes> many;
   for (int i = 0; i < 200; ++i)
@@ -343,7 +343,7 @@ BOOST_AUTO_TEST_CASE(shapes_that_the_caller_gives) {
   BOOST_TEST(has(said({{"", {3, 2}}}), "the shape [3x2] has no input name; expected one, since the net has 2 inputs"));
 }
 
-// A batch norm joins the weights before it, unless their result is read as it is.
+// A batch norm is folded into the weights before it, unless the unnormalized result has other readers.
 BOOST_AUTO_TEST_CASE(batch_norms_that_stay) {
   const auto missed = [](const char* other) {
     const std::vector<float> two{0.5f, 2};
@@ -405,7 +405,7 @@ BOOST_AUTO_TEST_CASE(shape_arithmetic_keeps_an_open_batch) {
   BOOST_TEST((y[0].shape() == shape{3, 4, 2}));
 }
 
-// A shape of no extents is computed with, too.
+// Shape arithmetic works on an empty shape, too.
 BOOST_AUTO_TEST_CASE(shape_arithmetic_of_no_extents) {
   const auto model =
       t::model_of({t::node("Shape", {"x"}, {"s"}), t::node("Slice", {"s", "two", "two"}, {"none"}),
@@ -437,7 +437,7 @@ BOOST_AUTO_TEST_CASE(names_of_one_parameter_are_one_state) {
   BOOST_TEST(numbers_of(s.run(view<const any_tensor>(&x, 1))[0]) == (list{37, 54}));
 }
 
-// Operators that a program binds.
+// User-defined operators.
 BOOST_AUTO_TEST_CASE(own_operators) {
   const bytes model =
       t::model_of({t::node("Gate", {"x"}, {"g"}, {t::real("slope", 2)}, {.name = "gate", .domain = "own"}),
@@ -455,7 +455,7 @@ BOOST_AUTO_TEST_CASE(own_operators) {
   const auto y = net.factory().create()({tensor_of({2, 3}, {1, 2, 3, -1, -2, -3})})[0];
   BOOST_TEST(numbers_of(y)[0] == 1 / (1 + std::exp(-2.0)), boost::test_tools::tolerance(1e-6));
   BOOST_TEST(numbers_of(y)[3] == 0.0);
-  // It comes before the library's own.
+  // They override the library's.
   o.own.push_back({"ai.onnx", "Relu", [](const onnx::own_node& n) { return std::vector<ir::value>{n[0]}; }});
   BOOST_TEST(numbers_of(read(model, o).factory().create()({tensor_of({2, 3}, {1, 2, 3, -1, -2, -3})})[0])[3] < 0);
   const auto said = [&](auto f) {
@@ -477,7 +477,7 @@ BOOST_AUTO_TEST_CASE(own_operators) {
              gate + "the operator is bound to an empty function");
 }
 
-// What a function makes of parameters is a state each time; names within are its own.
+// Each call of a function has separate states for values computed from parameters; names inside are local.
 BOOST_AUTO_TEST_CASE(states_of_functions_have_names_of_their_own) {
   const t::function f{.name = "f",
                       .inputs = {"a", "w"},
@@ -532,7 +532,7 @@ BOOST_AUTO_TEST_CASE(conditions) {
   BOOST_TEST(numbers_of(run(open, {no, tensor_of({2}, {1, -2})})[0]) == (list{1, 2}));
 }
 
-// Branches whose open extents have one form, and other numbers when they run.
+// Branches with equal forms of open extents, but different extents at run time.
 BOOST_AUTO_TEST_CASE(conditions_with_open_extents) {
   const auto twice =
       t::graph{.nodes = {t::node("Concat", {"x", "x"}, {"r"}, {t::integer("axis", 0)})}, .outputs = {t::untyped("r")}};
@@ -550,7 +550,7 @@ BOOST_AUTO_TEST_CASE(conditions_with_open_extents) {
   BOOST_TEST(numbers_of(run(model, {no, tensor_of({2}, {1, -2})})[0]) == (list{1}));
 }
 
-// Converters that insert nodes leave them behind those that read them, also beside what a branch reads.
+// Converters append inserted nodes after their readers, also for values that a branch reads.
 BOOST_AUTO_TEST_CASE(nodes_in_another_order) {
   const auto x = tensor_of({2}, {1, -2});
   const auto behind =
@@ -673,7 +673,7 @@ BOOST_AUTO_TEST_CASE(operators_that_are_called_wrongly) {
                           {one, t::tensor("z", t::uint8, {}, bytes(1, '\0')), t::tensor("w", t::uint8, {3, 1}, "abc")},
                           {t::value("x", t::uint8, {2, 3})})),
       "expected an integer type"));
-  // Of many nodes that are not supported, the message counts all.
+  // The message counts all unsupported nodes.
   BOOST_TEST(has(unsupported(t::model_of({t::node("A", {"x"}, {"z"}), t::node("B", {"z"}, {"y"})})),
                  "; unsupported nodes in all: 2, of the operators A B"));
 }
@@ -692,7 +692,8 @@ BOOST_AUTO_TEST_CASE(nodes_that_are_not_supported_are_listed) {
   BOOST_TEST(found[1].op == "Other");
 }
 
-// What an attribute forbids is listed beside it; what reads the result of such a node is not looked at, all else is.
+// Unsupported attributes are listed with their nodes; nodes that read such a result are skipped, all others are
+// checked.
 BOOST_AUTO_TEST_CASE(attributes_that_are_not_supported_are_listed) {
   const folder here;
   const auto path =
@@ -712,7 +713,7 @@ BOOST_AUTO_TEST_CASE(attributes_that_are_not_supported_are_listed) {
   BOOST_TEST(found[2].name == "second");
 }
 
-// Windows and states that an attribute and the weights say differently.
+// Attributes that contradict the weights: windows and states.
 BOOST_AUTO_TEST_CASE(attributes_that_contradict_weights) {
   const auto convolution = [](const t::numbers& kernel) {
     return t::model_of({t::node("Conv", {"x", "w"}, {"y"}, {t::integers("kernel_shape", kernel)})},
@@ -732,7 +733,7 @@ BOOST_AUTO_TEST_CASE(attributes_that_contradict_weights) {
   BOOST_TEST(message_of([&] { read(recurrence(2)); }) == "");
 }
 
-// An initializer that is an input too is a default.
+// An initializer that is also an input is a default.
 BOOST_AUTO_TEST_CASE(defaults_of_inputs_are_replaced) {
   const bytes model = t::model_of({t::node("Mul", {"x", "f"}, {"y"})}, {t::floats("f", {2}, {2, 3})},
                                   {t::value("x", t::float32, {2}), t::value("f", t::float32, {2})});
@@ -782,7 +783,7 @@ BOOST_AUTO_TEST_CASE(functions_that_call_each_other) {
                                   .functions = {calling(0, "Relu", 1)}}
                              .done()),
                  "function `f0` has 1 inputs and 1 outputs, but is called with 2 and 1"));
-  // A constant in the body of a function is read at each call.
+  // A constant in a function's body is read at each call.
   std::vector<bytes> large;
   for (int i = 0; i < 4; ++i) large.push_back(calling(i, "f" + std::to_string(i + 1), 20));
   large.push_back(t::function{
@@ -796,7 +797,7 @@ BOOST_AUTO_TEST_CASE(functions_that_call_each_other) {
   BOOST_TEST(has(refusal(model(large)), "many share the same bytes"));
 }
 
-// Tables that attributes describe, and that the file does not have.
+// Tables that attributes describe but the file does not contain.
 BOOST_AUTO_TEST_CASE(tables_that_are_too_large) {
   const auto model = [](const bytes& op, const std::vector<bytes>& attributes, std::int32_t element = t::float32) {
     return t::model{.main = {.nodes = {t::node(op, {"x"}, {"y"}, attributes, {.domain = "ai.onnx.ml"})},
@@ -836,7 +837,7 @@ BOOST_AUTO_TEST_CASE(tables_that_are_too_large) {
                  "coefficients"));
 }
 
-// Graphs in graphs, and functions in them, up to the limit of a message's depth.
+// Nested graphs and functions, up to the depth limit of messages.
 BOOST_AUTO_TEST_CASE(deep_nesting) {
   const auto nested = [](int depth) {
     t::graph g = giving("Relu", {"x"});
@@ -854,7 +855,7 @@ BOOST_AUTO_TEST_CASE(deep_nesting) {
   BOOST_TEST(has(refusal(nested(1000)), "nested deeper than 100"));
 }
 
-// What would be computed while a file is read, and takes too much, is left to the run, which has a limit.
+// Expensive constant computations are left to the run, which has a memory limit.
 BOOST_AUTO_TEST_CASE(constants_that_are_too_large_to_compute) {
   const auto limited = [](const bytes& model) {
     memory::limit(std::int64_t(512) << 20);
@@ -882,7 +883,7 @@ BOOST_AUTO_TEST_CASE(constants_that_are_too_large_to_compute) {
   BOOST_TEST(limited(with("ConstantOfShape", {"n"}, {t::longs("n", {3}, {1LL << 31, 1LL << 31, 1LL << 31})})) != "");
   BOOST_TEST(limited(with("Range", {"from", "to", "by"},
                           {t::longs("from", {}, {0}), t::longs("to", {}, {5}), t::longs("by", {}, {0})})) != "");
-  // One after the other: each is small.
+  // In sequence: each is small, but not their sum.
   t::graph many{.initializers = {t::longs("n", {1}, {3 << 20})}};
   for (int i = 0; i < 500; ++i) many.nodes.push_back(t::node("ConstantOfShape", {"n"}, {"c" + std::to_string(i)}));
   const auto used = memory::counters().current;
@@ -904,7 +905,7 @@ struct until {
   bool stop_requested() const noexcept { return clock::now() >= end; }
 };
 
-// Reads a model that may be damaged; where it loads, it runs for zeros, under a limit of memory and of time.
+// Reads a possibly damaged model; if it loads, runs it on zeros with limits on memory and time.
 bool read_and_run(const bytes& model, const std::string& what) {
   const auto begin = clock::now();
   bool loaded = false;
@@ -930,7 +931,7 @@ bool read_and_run(const bytes& model, const std::string& what) {
   return loaded;
 }
 
-// A model with something of everything.
+// A model with every kind of field.
 bytes sample() {
   const t::function f{.name = "f",
                       .inputs = {"a"},

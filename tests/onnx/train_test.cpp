@@ -1,4 +1,4 @@
-// Nets from ONNX files in training: what is trained, what stays as it is, and what is said of nets that cannot be trained.
+// Training of nets from ONNX files: trainable and fixed tensors, and errors for nets that cannot be trained.
 #include <unistd.h>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -28,7 +28,7 @@ using onnx_test::folder;
 
 namespace {
 
-// The squares with classes from 1 on.
+// The squares with classes starting at 1.
 image_dataset with_wrong_labels(std::int64_t n) {
   const auto data = squares(n, 1);
   vector<std::int64_t> labels(n);
@@ -66,7 +66,7 @@ any_tensor pictures(const image_dataset& data, std::int64_t n) {
   data.batch(view<const std::int64_t>(rows), reinterpret_cast<float*>(x.mutable_data()), labels.data());
   return x;
 }
-// The trained net, written by both of the library's writers and read back, gives the same numbers.
+// The trained net, written in both formats and read back, gives the same numbers.
 void check_written(const folder& to, const std::string& name, const auto& core, const image_dataset& data) {
   save_net(to / (name + "_net"), core.inference(), core.parameters());
   const saved_net again = load_net(to / (name + "_net"));
@@ -88,7 +88,8 @@ std::vector<float> spread(std::size_t count, float factor) {
   for (std::size_t i = 0; i < count; ++i) all.push_back(factor * (static_cast<float>(i * 7 % 13) / 6 - 1));
   return all;
 }
-// A classifier in the operators of exporters: conv, normalization, dropout, dense; further nodes take `h` [N x 72] and give `g`.
+// A classifier in exporters' operators: conv, normalization, dropout, dense; `middle` reads `h` [N x 72] and writes
+// `g`.
 t::bytes classifier(const std::vector<t::bytes>& middle, const t::extents& x = {"N", 1, 6, 6},
                     std::int32_t element = t::float32) {
   std::vector<t::bytes> nodes{
@@ -140,7 +141,7 @@ BOOST_AUTO_TEST_CASE(probabilities) {
   check_written(to, "mlp_trained", core, data);
 }
 
-// Statistics of a normalization are no parameters: the gradient of a variance may lead below 0.
+// Running statistics are not trained: a gradient step could make a variance negative.
 BOOST_AUTO_TEST_CASE(normalization_and_dropout) {
   const folder to;
   const auto data = squares(60, 1);
@@ -158,7 +159,7 @@ BOOST_AUTO_TEST_CASE(normalization_and_dropout) {
   check_written(to, "normalized_trained", core, data);
 }
 
-// A statistic that an earlier node reads as well.
+// A statistic with an earlier reader.
 BOOST_AUTO_TEST_CASE(a_statistic_that_is_read_before) {
   const auto net = read(
       t::model_of({t::node("Add", {"x", "m"}, {"a"}), t::node("BatchNormalization", {"a", "s", "s", "m", "v"}, {"y"})},

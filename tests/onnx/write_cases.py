@@ -45,7 +45,7 @@ def write_node_case(case, folder):
 
 
 def write_light_case(path, folder):
-    """A large model with constant weights; its input counts from 0 to 1, as the package's own runner has it."""
+    """A large model with constant weights; its input counts from 0 to 1, as in the package's own runner."""
     model = onnx.load(path)
     shutil.copy(path, folder / "model.onnx")
     data = folder / "test_data_set_0"

@@ -28,7 +28,7 @@ using onnx_test::folder;
 
 namespace {
 
-// Numbers between -1 and 1, and positions below 3, which depend on their place alone.
+// Numbers in -1 to 1, positions below 3; each depends only on its index.
 any_tensor numbers(const tensor_type& type) {
   any_tensor made(type);
   std::uint32_t state = 12345;
@@ -66,7 +66,7 @@ void compare(const any_tensor& a, const any_tensor& b) {
   });
 }
 
-// Writes a net, reads it back and compares; inputs and results are kept beside it for check_written.py.
+// Writes a net, reads it back and compares; keeps inputs and results for check_written.py.
 void check(const std::string& name, const saved_net& net, std::vector<shape> shapes, onnx::write_options o = {}) {
   const folder to;
   const std::string file = to / (name + ".onnx");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(nets_of_layers) {
   check("mlp", saved(model<mlp, input<"N", 4>>({.seed = 1})), {{5, 4}});
   check("lenet", saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1})), {{3, 1, 12, 12}});
 }
-// check_written.py compares the number in the name with the opset of the file.
+// check_written.py compares the number in the name with the file's opset.
 BOOST_AUTO_TEST_CASE(each_opset) {
   const auto pictures = saved(model<lenet, input<"N", 1, 12, 12>>({.seed = 1}));
   const auto words = saved(model<encoder, input<"N", "T", 8>>({.seed = 1}));
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(shuffled_channels) {
   check("shuffles", {p, {}}, {{2, 2, 5, 3}, {2, 4, 5, 3}});
 }
 
-// The operators of a file's nodes, without the parts of names: it reads those that the tests below ask for.
+// Whether a node of the file has this operator, by its encoded name.
 bool file_has(const std::string& file, const std::string& op) {
   std::ifstream in(file, std::ios::binary);
   const std::string all((std::istreambuf_iterator<char>(in)), {});
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(suppressed_boxes) {
   const folder to;
   onnx::save(to / "suppression.onnx", {p, {}});
   BOOST_TEST(file_has(to / "suppression.onnx", "NonMaxSuppression"));
-  BOOST_TEST(!file_has(to / "suppression.onnx", "TopK"));  // the order, which the operator finds itself
+  BOOST_TEST(!file_has(to / "suppression.onnx", "TopK"));  // the operator sorts by itself
   const auto q = std::make_shared<program>();
   q->output("y", non_max_suppression(q->input("b", {dtype::float64, {5, 4}}), q->input("s", {dtype::float64, {5}})));
   BOOST_TEST(message_of([&] { onnx::save(to / "double.onnx", {q, {}}); }).find("its boxes are not float32") !=
@@ -259,9 +259,9 @@ BOOST_AUTO_TEST_CASE(what_is_no_bias_stays) {
   const value x = p->input("x", {dtype::float32, {2, 4, 3, 3}});
   const value w = weight("w", {3, 4, 1, 1});
   const value y = conv2d(x, w), both = conv2d(x, weight("v", {3, 4, 1, 1}));
-  p->output("columns", y + weight("columns", {3}));  // one number for each column, not for each channel
+  p->output("columns", y + weight("columns", {3}));  // by columns, not by channels
   p->output("both", both + weight("bias", {3, 1, 1}));
-  p->output("product", both);  // which is read without the bias too
+  p->output("product", both);  // a second reader, without the bias
   check("no_biases", {p, states}, {{2, 4, 3, 3}});
 }
 
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(refused) {
   BOOST_TEST(message_of([&] { onnx::save(to / "shift.onnx", {p, {}}); }).find("shift_left") != std::string::npos);
   BOOST_TEST(!fs::exists(to / "shift.onnx"));
   BOOST_CHECK_THROW(onnx::save(to / "old.onnx", {p, {}}, {.opset = 9}), unsupported_error);
-  // Constants whose shapes do not fit, as a plan would find.
+  // Mismatched shapes of constants, as found by a plan.
   const auto q = std::make_shared<program>();
   const value sizes = q->constant(numbers({dtype::int64, {3}})), all = q->constant(numbers({dtype::float32, {7}}));
   q->output("y", reshape_to(all, abs(sizes) + 2));

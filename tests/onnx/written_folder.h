@@ -1,9 +1,9 @@
-// Where tests of ONNX write models. Include it after the standard headers that it uses and <unistd.h>.
+// Output folder for tests that write ONNX models. Include it after the standard headers that it uses and <unistd.h>.
 #pragma once
 
 namespace onnx_test {
 
-/// A folder for models: that of $LAMINA_WRITTEN, which check_written.py looks at, else one that goes with the object.
+/// A folder for models: $LAMINA_WRITTEN, which check_written.py reads, or a temporary one.
 struct folder {
   std::filesystem::path path;
   bool kept = false;

@@ -1,4 +1,4 @@
-// Initializers: moments, fans, orthogonality, integers, the same bits for one seed, and words for misuse.
+// Initializers: moments, fans, orthogonality, integers, equal bits for equal seeds, and diagnostics.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -55,7 +55,7 @@ void expect(const initializer& how, const shape& s, double variance, double limi
 }
 constexpr double any = 1e9;
 
-// Largest difference of rows' products from the unit matrix times gain^2; of columns' where there are fewer.
+// Largest difference between W W^T, or W^T W if there are fewer columns, and gain^2 times the identity.
 double distance_from_orthogonal(const array& a, double gain) {
   const auto rows = static_cast<std::size_t>(a.shape().at(0)), columns = a.values.size() / rows;
   const bool wide = rows <= columns;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_truncated_normal_distribution_has_the_moments_of_one) {
   BOOST_TEST(m.variance == 4 * 0.7737412925, boost::test_tools::tolerance(0.02));
   BOOST_TEST(m.low >= -3);
   BOOST_TEST(m.high <= 5);
-  // The upper tail alone: mean phi(3) / (1 - Phi(3)) = 3.2830986.
+  // The upper tail only: mean phi(3) / (1 - Phi(3)) = 3.2830986.
   auto tail = moments_of(made(initializer::truncated_normal(0, 1, 3, 40), {100000}));
   BOOST_TEST(tail.mean == 3.2830986, boost::test_tools::tolerance(0.002));
   BOOST_TEST(tail.low >= 3);
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(orthogonal_ones_are_orthogonal_at_every_rank) {
       BOOST_TEST(distance_from_orthogonal(made(initializer::orthogonal(gain), s, 4), gain) < 2e-6);
     }
   BOOST_TEST(made(initializer::orthogonal(), {0, 4}).values.empty());
-  // No direction is preferred: signs of the first element over many seeds.
+  // Uniform directions: signs of the first element over many seeds.
   int positive = 0;
   for (int seed = 0; seed < 200; ++seed) positive += made(initializer::orthogonal(), {3, 3}, seed).values[0] > 0;
   BOOST_TEST(positive > 60);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(one_seed_and_name_give_the_same_bits) {
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 6)));
     BOOST_TEST(!same_bits(made(how, {20, 30}, 5), made(how, {20, 30}, 5, dtype::float32, "v")));
   }
-  // An element depends on its position, not on how many there are.
+  // An element depends on its position, not on the number of elements.
   auto few = made(initializer::normal(0, 1), {10}), many = made(initializer::normal(0, 1), {1000});
   many.values.resize(10);
   BOOST_TEST(few.values == many.values, boost::test_tools::per_element());

@@ -1,4 +1,4 @@
-// Parameters: how they begin, what they say of misuse, copies, versions and packed forms.
+// Parameters: initial values, diagnostics, copies, versions and packed forms.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_seed_and_name_alone) {
   auto first = made(how, 5).values, second = made(how, 5, dtype::float32, "v").values;
   double dot = 0;
   for (std::size_t i = 0; i < first.size(); ++i) dot += first[i] * second[i];
-  BOOST_TEST(std::abs(dot / static_cast<double>(first.size())) < 0.015);  // streams of two names are not alike
+  BOOST_TEST(std::abs(dot / static_cast<double>(first.size())) < 0.015);  // numbers of two names are uncorrelated
 }
 
 BOOST_AUTO_TEST_CASE(misuse_is_diagnosed) {
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(packed_forms_are_shared_and_follow_assignments) {
   const void* memory = form.memory.data();
   g.data[0] = random_array(dtype::float32, {3, 20}, 9);
   g.run();
-  BOOST_TEST(g.store[0].packed(format).memory.data() == memory);  // one pack for all executors and batch sizes
+  BOOST_TEST(g.store[0].packed(format).memory.data() == memory);  // one packed form for all executors and batch sizes
   g.data[0] = random_array(dtype::float32, {1, 20}, 9);
   small_graph h;
   value y = h.input(random_array(dtype::float32, {7, 20}, 1)), v = h.p.state("w", {dtype::float32, {20, 40}});

@@ -1,5 +1,5 @@
-// Elements of parameters that are freed while a packed form holds them: they come back bit for bit, and only where no plan
-// reads them as they are.
+// Elements of parameters are freed while a packed form holds them, unless a plan reads them unpacked; unpacking
+// restores every bit.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -59,7 +59,7 @@ program program_of(const product& one) {
   return p;
 }
 
-// Whether the elements were freed. They are then unpacked and compared.
+// Whether the elements were freed; unpacks and compares them.
 bool released_and_restored(const product& one, isa set) {
   const program p = program_of(one);
   const any_tensor weights = elements_of_every_kind(one.w);
@@ -107,7 +107,8 @@ BOOST_AUTO_TEST_CASE(convolutions_give_back_what_they_packed) {
   }
 }
 
-// Packed int8 weights lie beside their sums, as bytes or as words of 16 bits. Those that become floats are kept.
+// Packed int8 weights are stored with their sums, as bytes or 16-bit words. Weights that are converted to floats are
+// kept.
 BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
   const auto as = [](const value& v) {
     return quantization{v.owner().number(0.02, dtype::float32), v.owner().number(3., dtype::int8)};

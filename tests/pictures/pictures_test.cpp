@@ -1,4 +1,4 @@
-// Pictures in files as tensors, and folders of them by class.
+// Picture files as tensors, and folders of pictures by class.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -33,7 +33,7 @@ bool is_in(const std::string& whole, std::string_view part) {
   return false;
 }
 
-// Whether a tensor is the picture of `samples`, by planes.
+// Whether a tensor equals the picture of `samples`, in planes.
 bool is_samples(const pictures::picture_tensor& x) {
   if (x.shape() != shape{3, 2, 2}) return false;
   for (std::int64_t c = 0; c < 3; ++c)
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(folders_are_classes) {
   test_files::write_raw(dir / "data/cat/b.ppm", "P3 2 2 255 255 0 0 0 255 0 0 0 255 10 20 30");
   test_files::write_raw(dir / "data/cat/a.PGM", "P2 3 1 255 1 2 3");
   test_files::write_raw(dir / "data/cat/notes.txt", "no picture");
-  // What is hidden, and a folder whose name ends like a picture, is no picture.
+  // Hidden files, and a folder with a picture's extension, are skipped.
   fs::create_directory(dir / "data/.cache");
   fs::create_directory(dir / "data/dog/inner.png");
   test_files::write_raw(dir / "data/dog/.hidden.bmp", "BM");

@@ -1,4 +1,4 @@
-// Policies: one type for every spelling, what a sublayer inherits, and lookup by a path that is only a value.
+// Policies: one type for every spelling, inheritance by sublayers, and lookup by a run-time path.
 #include <boost/test/unit_test.hpp>
 
 #include <string>
@@ -12,7 +12,7 @@ using namespace lamina;
 namespace user {
 struct dropout_rate {
   double p = 0.5;
-};  // a user's own policy: nothing to register
+};  // a user-defined policy needs no registration
 }  // namespace user
 
 namespace {
@@ -28,7 +28,7 @@ static_assert(!std::is_same_v<policies<element<float>>, policies<element<double>
 static_assert(std::is_same_v<policies<sub<"a">(sub<"b">(trainable(false), feedback(true)))>,
                              policies<sub<"a">(sub<"b">(feedback(true), trainable(false)))>>);
 static_assert(!std::is_same_v<policies<sub<"a">(trainable(false))>, policies<sub<"b">(trainable(false))>>);
-// what is said of one sublayer in several places adds up
+// several entries for one sublayer are merged
 static_assert(std::is_same_v<
               policies<sub<"a">(trainable(false)), use_bias(true), sub<"a">(feedback(true)), sub<"b">(trainable(true))>,
               policies<use_bias(true), sub<"a">(feedback(true), trainable(false)), sub<"b">(trainable(true))>>);

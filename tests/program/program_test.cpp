@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(dot) {
              "  n1 -> \"output y\";\n}\n");
 }
 
-// Each program that operations run is a frame of its own, once, with an arrow from all that run it.
+// Each subprogram is one frame, with an arrow from every operation that runs it.
 BOOST_AUTO_TEST_CASE(dot_of_programs_in_programs) {
   auto body = std::make_shared<program>(), up = std::make_shared<program>(), down = std::make_shared<program>();
   up->output("b", tanh(up->input("a", f({2}))));
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(equal_programs_have_equal_ids) {
     seen.push_back(id);
   }
   BOOST_TEST((id_of([](program& p) { p.output("y", exp(p.input("another name", f({2})))); }) ==
-              base));  // names of inputs are not structure
+              base));  // names of inputs are not part of the structure
 }
 
 BOOST_AUTO_TEST_CASE(every_attribute_is_in_the_id) {
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(sizes_that_overflow_are_refused) {
   BOOST_TEST(message_of([&] { p.input("y", {dtype::float32, {max, "N", max}}); }) ==
              "`y`: [1099511627776xNx1099511627776] has more elements than memory can hold");
   BOOST_TEST(value(tile(x, {max, 0})).shape().size() == 0);
-  // as soon as the names are numbers
+  // once the dimensions are bound
   program q;
   auto n = q.input("n", {dtype::float32, {"N", 1}});
   q.output("sum", reduce_sum(value(tile(n, {1, max}) + 1.f)));

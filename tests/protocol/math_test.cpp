@@ -1,4 +1,4 @@
-// Elementwise layers and losses one by one: forward is the operation's, backward is what central differences say.
+// Elementwise layers and losses: forward equals the operation, backward equals central differences.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ template <class X> std::vector<double> elements(const X& x) {
   return {t.data().begin(), t.data().end()};
 }
 
-// Differences of sum(y * up) against the backward pass, for every element of one port.
+// Compares the backward pass with differences of sum(y * up), for every element of one port.
 template <class X, class Run, class Analytic>
 void compare(const char* name, const X& at, const std::vector<double>& analytic, const Run& run, const Analytic& up) {
   BOOST_TEST_CONTEXT(name)
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(of_two_inputs) {
   two_inputs<nn::divide>("divide", any, above, [](double x, double y) { return x / y; });
 }
 
-// The loss is -sum(weights log input) / sum(weights); its gradient by the probabilities and by the weights.
+// The loss is -sum(weights log input) / sum(weights); gradients by probabilities and by weights.
 BOOST_AUTO_TEST_CASE(of_a_loss) {
   using table = matrix<double>;
   train_layer<nn::nll_loss, inputs<port<"weights", table>, port<"input", table>>, message> layer("loss");

@@ -1,4 +1,4 @@
-// Training and inference layers: what forward and backward passes compute, in which order, and what misuse says.
+// Training and inference layers: results of forward and backward passes, their order, and diagnostics for misuse.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -28,7 +28,7 @@ struct scaled_by {
   constexpr auto forward(auto&, const auto& x, const auto& n) const { return x * cast<float>(n); }
 };
 
-// Two results, of which the second does not depend on the first input.
+// Two results; the second does not depend on the first input.
 struct sum_and_half {
   static constexpr view<const label> inputs() { return port_names<"a", "b">; }
   static constexpr view<const label> outputs() { return port_names<"sum", "half">; }
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_broadcast_operands_are_summed_back) {
       layer("times");
   matrix<double> a{{1, 2, 3}, {4, 5, 6}}, g{{1, 1, 1}, {1, 10, 100}};
   vector<double> b{1, 2, 3};
-  auto out = layer.forward(dict("rhs"_key = b, "lhs"_key = a));  // names, not places
+  auto out = layer.forward(dict("rhs"_key = b, "lhs"_key = a));  // by name, not by position
   auto grad = layer.backward(dict("output"_key = g));
   BOOST_TEST((grad["rhs"_key].shape() == shape{3}));
   equal(numbers(grad["lhs"_key]), {1, 2, 3, 1, 20, 300});
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(one_operand_for_two_ports_has_a_gradient_for_each) {
   auto half = a * 0.5f;
   layer.forward(dict("lhs"_key = half, "rhs"_key = tanh(half) * 0.f + 2.f));
   auto grad = layer.backward(dict("output"_key = one));
-  equal(numbers(grad["lhs"_key]), {2});  // not the derivative through the other operand
+  equal(numbers(grad["lhs"_key]), {2});  // without the derivative through the other operand
   layer.forward(dict("lhs"_key = a, "rhs"_key = a));
   auto same = layer.backward(dict("output"_key = one));
   equal(numbers(same["lhs"_key]), {3});
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(shapes_are_checked_on_every_call) {
   BOOST_TEST(message_of([&] { layer.backward(dict("output"_key = g)); }) ==
              "layer `sum`: the gradient of port `output` is [3x2]; expected [2x3]");
   BOOST_CHECK_THROW(layer.backward(dict("output"_key = g)), shape_error);
-  BOOST_TEST(layer.waiting() == 1u);  // refused, so the result still waits
+  BOOST_TEST(layer.waiting() == 1u);  // refused, so the forward result still waits
   train_layer<nn::add, inputs<port<"lhs", tensor<float, extents<"N", 3>>>, port<"rhs", tensor<float, extents<"N", 1>>>>>
       named("named");
   BOOST_TEST(message_of([&] { named.forward(dict("lhs"_key = a, "rhs"_key = matrix<float>(1, 1))); }) ==
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(forward_and_backward_share_what_they_have_in_common) {
     BOOST_TEST(std::abs(static_cast<double>(y.value()(0, i)) - t) < 1e-6);
     BOOST_TEST(std::abs(static_cast<double>(dx.value()(0, i)) - (1 - t * t)) < 1e-6);
   }
-  // One program: exp and tanh stand in it once each.
+  // One program contains exp and tanh once each.
   program p;
   lowering l(p);
   p.output("y", lower(out["output"_key], l));

@@ -1,4 +1,4 @@
-// What the compiler knows of layers: their sizes, members, free functions, and who hands gradients on.
+// Static properties of layers: sizes, members, free functions, and whether they pass gradients on.
 import lamina;
 import lamina.std;
 
@@ -55,7 +55,7 @@ static_assert(!all::feeds_back({"first"}) && !all::feeds_back({"a"}) && all::fee
               all::feeds_back({"c"}));
 using head_only = propagation<chain, policies<sub<"a">(trainable(false))>, input<"N", 3>>;
 static_assert(!head_only::feeds_back({"b"}) && !head_only::feeds_back({"c"}) && head_only::updates({"c"}));
-// Inputs that do not fit are refused, and a path without a sublayer is no constant.
+// Mismatched inputs are refused, and a path without a sublayer is not constant.
 template <class... In>
 concept propagates = requires { typename propagation<chain, policies<>, In...>; };
 static_assert(propagates<input<"N", 3>> && !propagates<input<"N", 7>>);

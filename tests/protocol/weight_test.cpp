@@ -1,4 +1,4 @@
-// Parameters of layers: first values, sharing, saving, gradients by name, statistics; and whole steps of training.
+// Parameters of layers: initial values, sharing, saving, gradients by name, statistics; complete training steps.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_collected_by_name_and_summed_over_passes) {
   BOOST_CHECK_THROW((void)collector.gradient<matrix<float>>("fc.weight"), type_error);
   gradient_collector later;
   collect_gradients(layer, later);
-  BOOST_TEST(later.empty());  // handed over once
+  BOOST_TEST(later.empty());  // collected only once
   collector.clear();
   BOOST_TEST(collector.empty());
   BOOST_CHECK_THROW(collector.each([](parameter&, const any_tensor&) {}), state_error);
@@ -162,13 +162,13 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_have_no_gradients) {
   layer.collect_gradients(collector);
   BOOST_TEST(collector.names() == (strings{"deep.second.weight", "deep.second.bias"}),
              boost::test_tools::per_element());
-  // Nothing is built of the first layer's gradient: one transposed product, for the second weight.
+  // No gradient for the first layer is built: only one transposed product, for the second weight.
   program p;
   lowering l(p);
   p.output("g", lower(collector.gradient<matrix<double>>("deep.second.weight"), l));
   BOOST_TEST(std::count_if(p.nodes().begin(), p.nodes().end(), [](const node& n) {
                return n.kind == node_kind::operation && n.op->name == "matmul";
-             }) <= 3);  // two forward at most, one backward
+             }) <= 3);  // at most two forward, one backward
 }
 
 BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   init(decoder, how, &buffer);
   init(other, how, &buffer);
   BOOST_TEST(&encoder.parameter("weight") == &decoder.parameter("weight"));
-  BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));  // the boundary is a dot, not a prefix
+  BOOST_TEST(&encoder.parameter("weight") != &other.parameter("weight"));  // `decoder` matches up to a dot
   BOOST_TEST(buffer.size() == 4u);
   encoder.forward(dict("input"_key = x));
   decoder.forward(dict("input"_key = x * 10.0));
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(two_layers_share_a_parameter_by_a_map_of_names) {
   collect_gradients(decoder, collector);
   BOOST_TEST(collector.size() == 2u);
   close(numbers(collector.gradient<matrix<double>>("encoder.weight")), {33, -5.5, 66, 77, -132, 99});
-  // A step of training through the collector changes both.
+  // A training step with the collector changes both.
   collector.each([](parameter& p, const any_tensor& gradient) {
     if (p.shape().rank == 2)
       p.assign(any_tensor(
@@ -269,7 +269,7 @@ BOOST_AUTO_TEST_CASE(what_is_said_of_no_parameter_is_an_error) {
   BOOST_TEST(message_of([&] { init(layer, initializers(1).tie("fc.bais", "fc.bias")); }) ==
              "name map: `fc.bais` is not a prefix of any parameter name; there are `fc.weight`, `fc.bias`; did you "
              "mean `fc.bias`?");
-  // What is tied is called by the name that it stands for.
+  // A tied parameter is reported under the shared name.
   initializers tied(1);
   tied.tie("fc", "shared").fill("fc.bias", initializer::constant(1));
   BOOST_TEST(message_of([&] { init(layer, tied); }) ==
@@ -314,7 +314,7 @@ BOOST_AUTO_TEST_CASE(saved_weights_load_equal) {
   BOOST_TEST(message_of([&] { again.load_weights(half); }) ==
              "layer `deep`: parameter `deep.first.bias` is not among the weights to load");
   close(numbers(again.parameter("first.weight")), before, 1e-300);  // all or nothing
-  // Later changes of the layer are not seen in what was saved.
+  // Later changes of the layer do not affect the saved weights.
   layer.parameter("first.bias").assign(any_tensor(vector<double>{1, 1, 1, 1}));
   close(numbers(*saved.find("deep.first.bias")), {0, 0, 0, 0});
 }
@@ -383,7 +383,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
     w[i] = keep;
     BOOST_TEST(std::abs(analytic[i] - (high - low) / (2 * step)) < 1e-8);
   }
-  // Without gradients from iteration to iteration the first state matters to the first iteration alone.
+  // Without backpropagation through time, the initial state affects only the first iteration.
   BOOST_TEST((numbers(through["previous_output"_key]) != numbers(cut["previous_output"_key])));
   tensor<double, extents<dyn, dyn, dyn>> first_turn(4, 2, 3);
   auto ones = first_turn.writable();
@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(recurrent_layers_follow_the_protocol_and_their_policies) {
         numbers(layer.backward(dict("output"_key = first_turn))["previous_output"_key]));
 }
 
-// The names of what a layer has under some policies.
+// The number of parameters of a layer under given policies.
 template <const auto& L, class Inputs, class Policies> std::size_t parameters_of() {
   train_layer<constant_layer<L>, Inputs, Policies> layer("one");
   init(layer, initializers(1));
@@ -453,7 +453,7 @@ BOOST_AUTO_TEST_CASE(bias_and_bptt_steer_every_layer_that_has_them) {
   auto all = numbers(through.backward(dict("output"_key = up))["input"_key]),
        apart = numbers(cut.backward(dict("output"_key = up))["input"_key]);
   BOOST_TEST((all != apart));
-  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);  // the last iteration passes nothing on
+  for (std::size_t i = 32; i < 40; ++i) BOOST_TEST(all[i] == apart[i]);  // the last iteration has no successor
 }
 
 BOOST_AUTO_TEST_CASE(policies_of_a_recurrent_layer_hold_in_its_step) {

@@ -1,5 +1,4 @@
-// Quantized programs: scales of every schema worked out in double, what a profile records, what the pass makes of nets, and
-// what it refuses.
+// Quantized programs: scales of every schema computed in double, profiles, the quantized nets, and errors.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -56,7 +55,7 @@ double relative(const any_tensor& a, const any_tensor& b) {
   }
   return a.shape() == b.shape() ? apart / max : 1e9;
 }
-/// The root of the sum of squares of a - b, over that of a.
+/// Root of the sum of squares of a - b, relative to that of a.
 double root_error(const any_tensor& a, const any_tensor& b) {
   double errors = 0, squares = 0;
   const auto x = a.elements<float>(), y = b.elements<float>();
@@ -76,7 +75,7 @@ bool same_bytes(const any_tensor& a, const any_tensor& b) {
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
 
-/// A program of two linear layers with what the tests vary.
+/// A program of two linear layers, with the tests' options.
 struct two_layers {
   program p;
   parameter_store states;
@@ -107,14 +106,14 @@ BOOST_AUTO_TEST_CASE(numbers_of_each_schema) {
   // symmetric: the larger end is 127
   BOOST_TEST((numbers_for(-1, 3, schema::symmetric) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
   BOOST_TEST((numbers_for(-4, 3, schema::symmetric) == quantization_numbers{static_cast<float>(4.0 / 127), 0}));
-  // with uint8: a range that begins at 0 takes all of -128..127
+  // uint8 operands: a range that starts at 0 uses all of -128..127
   BOOST_TEST(
       (numbers_for(0, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
   BOOST_TEST(
       (numbers_for(1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 255), -128}));
   BOOST_TEST(
       (numbers_for(-1, 3, schema::symmetric_with_uint8) == quantization_numbers{static_cast<float>(3.0 / 127), 0}));
-  // with a power of two: 3 / 127 = 0.0236 becomes 2^-5; 127 is 1 exactly
+  // power-of-two scales: 3 / 127 = 0.0236 becomes 2^-5; 127 is exactly 1
   BOOST_TEST((numbers_for(-1, 3, schema::symmetric_with_power2_scale) == quantization_numbers{0.03125f, 0}));
   BOOST_TEST((numbers_for(-127, 3, schema::symmetric_with_power2_scale) == quantization_numbers{1, 0}));
   BOOST_TEST((numbers_for(-127.5, 3, schema::symmetric_with_power2_scale) == quantization_numbers{2, 0}));
@@ -140,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_range_keeps_its_numbers_within_half_a_step) {
       for (int k = 0; k <= 100; ++k) {
         const double x = low + (high - low) * k / 100;
         const double q = std::min(127.0, std::max(-128.0, std::nearbyint(x / n.scale) + n.zero_point));
-        // the zero point is rounded, so an end may be wrong by a whole step
+        // the zero point is rounded, so an end may be off by a whole step
         BOOST_TEST(std::abs((q - n.zero_point) * n.scale - x) <= n.scale * 1.0001, name_of(s) << " " << x);
       }
       BOOST_TEST(std::nearbyint(0 / n.scale) + n.zero_point == n.zero_point);
@@ -157,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
   BOOST_TEST(p.values[0].name == "a.weight:in");
   BOOST_TEST(p.values[0].low == *std::min_element(x.values.begin(), x.values.end()));
   BOOST_TEST(p.values[0].high == *std::max_element(x.values.begin(), x.values.end()));
-  double max = 0;  // behind bias and relu
+  double max = 0;  // after bias and relu
   for (std::size_t i = 0; i < 7; ++i)
     for (std::size_t o = 0; o < 5; ++o) {
       double sum = ba.values[o];
@@ -287,7 +286,7 @@ BOOST_AUTO_TEST_CASE(sums_of_branches_and_averages_are_in_int8) {
   const std::vector<any_tensor> x{pictures(5, 9)};
   const auto expected = run(net.core().inference(), net.parameters(), x)[0];
   BOOST_TEST(relative(expected, run(q, x)[0]) < 0.06);
-  // A branch that stays float, and a profile that has no range of a sum, leave it float.
+  // A float branch, or a profile without the sum's range, leaves the sum in float.
   const auto kept = quantize(net, ranges, {.keep_float = {"2"}});
   BOOST_TEST(count(*kept.program, "quantized_add") == 0);
   BOOST_TEST(relative(expected, run(kept, x)[0]) < 0.06);
@@ -351,9 +350,9 @@ BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
   const auto ranges = profile(net.p, net.states, net.samples());
   const auto before = net.p.to_json();
   const auto one = quantize(net.p, net.states, ranges), other = quantize(net.p, net.states, ranges);
-  BOOST_TEST(net.p.to_json() == before);  // the source is as it was
+  BOOST_TEST(net.p.to_json() == before);  // the source is unchanged
   BOOST_TEST((one.program->id() == other.program->id()));
-  // one row is what it is in a batch, and threads change no bit
+  // a row has the same bits alone and in the batch, for any number of threads
   const auto x = random_array(dtype::float32, {7, 6}, 8, -1, 2);
   const auto batch = run(one, {to_tensor(x)})[0];
   for (std::size_t i = 0; i < 7; ++i) {
@@ -368,7 +367,7 @@ BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
 
 namespace {
 
-/// A histogram of numbers, in so many bins between their ends.
+/// A histogram of numbers, with equal bins between minimum and maximum.
 value_range counted(const std::vector<double>& x, std::size_t bins) {
   value_range r{"x", *std::min_element(x.begin(), x.end()), *std::max_element(x.begin(), x.end())};
   r.counts.assign(bins, 0);
@@ -377,7 +376,7 @@ value_range counted(const std::vector<double>& x, std::size_t bins) {
                         static_cast<std::size_t>((v - r.low) / (r.high - r.low) * static_cast<double>(bins)))];
   return r;
 }
-/// The sum of squared errors of int8 numbers of a range, number by number.
+/// The sum of squared int8 quantization errors for a range.
 double error_of_range(const std::vector<double>& x, double low, double high) {
   const double step = (high - low) / 255;
   double sum = 0;
@@ -387,7 +386,7 @@ double error_of_range(const std::vector<double>& x, double low, double high) {
   }
   return sum;
 }
-/// Numbers of a bell of width 1 with a few far away.
+/// Normally distributed numbers with a few outliers.
 std::vector<double> bell(int count, bool positive, double far) {
   std::vector<double> x;
   for (int i = 0; i < count; ++i) {
@@ -432,14 +431,14 @@ BOOST_AUTO_TEST_CASE(calibration_keeps_what_it_says) {
   const auto r = counted(x, 4096);
   const auto all = calibrated(r, calibration::extrema);
   BOOST_TEST((all.low == r.low && all.high == 40));
-  // Half a percent of 400,000 numbers at each end; a bin is a hundredth wide.
+  // Half a percent of 400,000 numbers at each end; bins are 0.01 wide.
   auto sorted = x;
   std::sort(sorted.begin(), sorted.end());
   const auto max = calibrated(r, calibration::percentile, 99);
   BOOST_TEST(std::abs(max.low - sorted[2000]) < 0.03);
   BOOST_TEST(std::abs(max.high - sorted[398000]) < 0.03);
   BOOST_TEST((calibrated(r, calibration::percentile, 100) == value_range{"x", r.low, r.high}));
-  // No range between -t and t has a smaller error, counted number by number, than the one that is found has within a percent.
+  // No symmetric range has an error more than one percent below that of the found range.
   const auto least = calibrated(r, calibration::squared_error);
   const double found = error_of_range(x, least.low, least.high);
   for (int i = 1; i <= 40; ++i)
@@ -455,7 +454,7 @@ BOOST_AUTO_TEST_CASE(entropy_cuts_what_is_far_away_and_nothing_else) {
     BOOST_TEST((positive ? kept.low == 0 : kept.low < -1.5), kept.low);
     BOOST_TEST(calibrated(near, calibration::entropy).high > 0.5 * near.high);
   }
-  // As many numbers in each of 256 parts: nothing is better than all of it.
+  // Equal counts in all 256 bins: the whole range is the best.
   value_range flat{"x", 0, 1};
   flat.counts.assign(256, 100);
   BOOST_TEST(calibrated(flat, calibration::entropy).high == 1);
@@ -479,7 +478,7 @@ BOOST_AUTO_TEST_CASE(zero_stays_in_a_range_and_empty_ones_are_whole) {
                    "net with bins"));
 }
 
-// One number far away spoils the extrema, and is cut by the others.
+// One outlier spoils the min-max range; other calibrations cut it off.
 BOOST_AUTO_TEST_CASE(calibration_makes_a_net_better_where_a_number_is_far_away) {
   two_layers net;
   std::vector<std::vector<any_tensor>> samples;
@@ -501,7 +500,7 @@ BOOST_AUTO_TEST_CASE(calibration_makes_a_net_better_where_a_number_is_far_away) 
 
 BOOST_AUTO_TEST_CASE(products_that_lose_too_much_stay_float) {
   two_layers net;
-  // One weight of the second layer leaves nothing of the others in its row but zeros.
+  // One weight of the second layer is so large that all others in its row round to zero.
   float* weight = reinterpret_cast<float*>(net.states.find("b.weight")->mutable_data());
   for (int row = 0; row < 3; ++row) weight[5 * row] = 1000, weight[5 * row + 4] = -1000;
   auto samples = net.samples();
@@ -534,7 +533,8 @@ BOOST_AUTO_TEST_CASE(products_that_lose_too_much_stay_float) {
                    "quantize: the program has 1 inputs, and sample 0 has 0"));
 }
 
-// The error of a product is that of its own rounding: in a chain each has that of a net in which it alone is quantized.
+// A product's error is that of its own quantization: it equals the error of a net in which only that product is
+// quantized.
 BOOST_AUTO_TEST_CASE(errors_are_those_of_each_product_alone) {
   const lenet_model net({.seed = 42});
   const auto samples = some_pictures();

@@ -1,4 +1,4 @@
-// The generator of the host against the kernels of random fills: equal uniform bits, normal numbers within rounding.
+// The host's generator against the kernels of random fills: equal uniform bits, normal numbers within rounding.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The counter-based generator: known answers, moments, and orders that depend on seed and epoch alone.
+// The counter-based generator: known answers, moments, and permutations that depend only on seed and epoch.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 using words = std::array<std::uint32_t, 4>;
 
-// The known answers that Random123 publishes for philox4x32-10.
+// Random123's known answers for philox4x32-10.
 static_assert(philox::mix({0, 0, 0, 0}, 0, 0) == words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
 static_assert(philox::mix({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffff, 0xffffffff) ==
               words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(every_order_is_as_likely_as_any_other) {
   }
   double chi = 0;
   for (int c : counts) chi += (c - 1000.0) * (c - 1000.0) / 1000;
-  BOOST_CHECK_LT(chi, 55.0);  // 23 degrees of freedom: exceeded by one in five thousand generators that are even
+  BOOST_CHECK_LT(chi, 55.0);  // 23 degrees of freedom: a uniform generator exceeds this once in five thousand times
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-// Drawing by scores: frequencies, cuts to the largest, what is refused, and draws that depend on seed and number alone.
+// Sampling from scores: frequencies, truncation (top-k, top-p), errors, and draws that depend only on seed and number.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -30,7 +30,7 @@ std::vector<double> chances(const std::vector<double>& scores, double temperatur
   for (double& v : p) v /= total;
   return p;
 }
-// How far the counts are from what the chances let expect, in the measure of chi-square.
+// Chi-square statistic of counts against expected probabilities.
 double chi_square(const std::vector<double>& n, const std::vector<double>& p) {
   double draws = 0, sum = 0;
   for (double v : n) draws += v;
@@ -57,12 +57,12 @@ using all = std::set<std::int64_t>;
 
 BOOST_AUTO_TEST_SUITE(drawing_by_scores)
 
-// Beyond 20.5 of 5 degrees of freedom lies one in a thousand; the draws are the same in every run.
+// With 5 degrees of freedom, chi-square exceeds 20.5 once in a thousand times; the draws are the same in every run.
 BOOST_AUTO_TEST_CASE(frequencies_are_the_chances) {
   const std::vector<double> scores{0.5, -1, 2, 0, 1, -0.3};
   for (double temperature : {1.0, 0.6, 3.0})
     BOOST_TEST(chi_square(counts(scores, {.temperature = temperature}, 20000), chances(scores, temperature)) < 20.5);
-  // and the test can tell other chances from these
+  // the test detects other probabilities
   BOOST_TEST(chi_square(counts(scores, {.temperature = 1.1}, 20000), chances(scores, 1)) > 40);
 }
 
@@ -72,11 +72,11 @@ BOOST_AUTO_TEST_CASE(what_is_cut_has_no_chance_and_the_rest_share) {
   const double three = p[2] + p[4] + p[0], two = p[2] + p[4];
   BOOST_TEST(chi_square(counts(scores, {.top_k = 3}, 20000), {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) <
              13.8);
-  // the fewest whose chances reach top_p: the one that reaches it counts
+  // the smallest set whose probability reaches top_p, including the element that reaches it
   BOOST_TEST(chi_square(counts(scores, {.top_p = two + 1e-9}, 20000),
                         {p[0] / three, 0, p[2] / three, 0, p[4] / three, 0}) < 13.8);
   BOOST_TEST(chi_square(counts(scores, {.top_p = two - 1e-9}, 20000), {0, 0, p[2] / two, 0, p[4] / two, 0}) < 10.8);
-  // top_p is a part of what top_k leaves
+  // top_p is relative to the elements kept by top_k
   BOOST_TEST((drawn(scores, {.top_k = 2, .top_p = p[2] / two - 1e-9}) == all{2}));
   BOOST_TEST((drawn(scores, {.top_k = 2, .top_p = p[2] / two + 1e-9}) == all{2, 4}));
   BOOST_TEST((drawn(scores, {.top_p = 1e-300}) == all{2}));

@@ -1,5 +1,5 @@
-// docs/errors.md quotes no sentence that no test expects: each stands in a line `// expect:` of tests/compile_fail or in
-// a string of a test.
+// Every message quoted in docs/errors.md is expected by a test: in a line `// expect:` of tests/compile_fail, or in a
+// string of a test.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -19,10 +19,11 @@ std::string read(const std::filesystem::path& file) {
   return all.str();
 }
 
-// What the tests expect, one expectation a line: strings, of which adjacent ones are one, and lines `// expect:`.
+// The expectations of the tests, one for each line: string literals, adjacent ones concatenated, and lines `//
+// expect:`.
 void add_expectations(std::string_view source, std::string& all) {
   constexpr std::string_view marks[] = {"// expect: ", "// expect below: "};
-  bool joined = false;  // nothing but space since the last string
+  bool joined = false;  // only space since the last string
   for (std::size_t i = 0; i < source.size(); ++i) {
     if (source.substr(i, 2) == "//") {
       auto end = std::min(source.find('\n', i), source.size());
@@ -31,7 +32,7 @@ void add_expectations(std::string_view source, std::string& all) {
           all.append("\n").append(source.substr(i, end - i).substr(mark.size()));
       i = end;
     } else if (source[i] == '\'' && i + 2 < source.size()) {
-      i += source[i + 1] == '\\' ? 3 : source[i + 2] == '\'' ? 2 : 0;  // a character; a lone mark parts digits
+      i += source[i + 1] == '\\' ? 3 : source[i + 2] == '\'' ? 2 : 0;  // a literal; or a digit separator
       joined = false;
     } else if (source[i] == '"') {
       if (!joined) all += '\n';
@@ -52,14 +53,14 @@ std::string expectations() {
   return all += '\n';
 }
 
-// A document without the section of what compilers print, which has tests of its own.
+// A document without its section of compiler output, which other tests check.
 std::string without_mistakes(std::string document) {
   const auto begin = document.find("<!-- mistakes:"), end = document.find("<!-- end of mistakes -->");
   if (begin != std::string::npos && end != std::string::npos) document.erase(begin, end - begin);
   return document;
 }
 
-// The quoted sentences: what stands in backticks in the column of messages of a table, and elsewhere what has five words.
+// The quoted messages: text in backticks in a table's column of messages, or, elsewhere, of at least five words.
 std::vector<std::string> sentences(std::string_view document) {
   std::vector<std::string> found;
   std::istringstream lines{std::string(document)};
@@ -74,7 +75,7 @@ std::vector<std::string> sentences(std::string_view document) {
       if (line[i] != '`') continue;
       const std::string mark = line.substr(i, 2) == "``" ? "``" : "`";
       auto end = line.find(mark, i + mark.size());
-      while (end == std::string::npos && !table && std::getline(lines, more)) {  // goes on in the next line
+      while (end == std::string::npos && !table && std::getline(lines, more)) {  // continues in the next line
         line += ' ' + more;
         end = line.find(mark, i + mark.size());
       }

@@ -1,16 +1,16 @@
 # cmake -D DOCUMENT=<file.md> -D PROGRAM=<file.cpp> -D EXPECTED=<file.txt> [-D C_PROGRAM=<file.c> -D C_EXPECTED=<file.txt>]
 #   -P extract.cmake
 #
-# Makes one program of the C++ in a document, so that what a reader copies is what a compiler has seen.  Above each
-# block that opens with ```cpp stands an HTML comment, which readers do not see:
+# Extracts one program from the C++ code in a document, so that readers copy compiled code.  An HTML comment, which
+# readers do not see, precedes each block that opens with ```cpp:
 #   <!-- program -->   a whole program
-#   <!-- compile -->   declarations, which the blocks below may use; compiled behind a whole program where there is one
+#   <!-- compile -->   declarations for later blocks; compiled after a whole program if there is one
 #   <!-- run -->       statements, which run in the order of the document
-#   <!-- output -->    above a block that opens with ```text: what the program prints
-# With C_PROGRAM, `<!-- program of C -->` and `<!-- output of C -->` stand above a second program, which opens with ```c, and
-# what that one prints.
-# A block without its comment is an error: nothing is left out by mistake.  Includes, imports and
-# lines of `using namespace` go to the top.
+#   <!-- output -->    before a block that opens with ```text: the program's output
+# With C_PROGRAM, `<!-- program of C -->` and `<!-- output of C -->` precede a second program, which opens with ```c, and
+# its output.
+# A block without such a comment is an error, so none is left out by mistake.  Includes, imports and `using namespace`
+# go to the top.
 cmake_minimum_required(VERSION 3.28)
 foreach(name DOCUMENT PROGRAM EXPECTED)
   if(NOT DEFINED ${name})

@@ -18,7 +18,7 @@ MEMBER = re.compile(r"^  (?!static|constexpr|template|using|private|public|frien
 
 
 def split_outside(text):
-    """Parts between commas that stand outside of brackets."""
+    """Parts between commas outside of brackets."""
     parts, depth = [""], 0
     for c in text:
         depth += (c in "({[<") - (c in ")}]>")
@@ -84,7 +84,7 @@ def table(modules):
 
 
 def unknown_options(documents, made):
-    """`nn::conv2d{.kernel}` in a document, where no option is named so."""
+    """Uses such as `nn::conv2d{.kernel}` in a document whose option does not exist."""
     known = {}
     for row in re.finditer(r"^\| `(\w+)(?:<\.\.\.>)?` \|.*\| (.*) \|$", made, re.M):
         known[row[1]] = set(re.findall(r"`[\w:]+(?:<[^`]*?>)? (\w+)", row[2]))

@@ -1,8 +1,8 @@
 # cmake -D COMPILER=<of C> -D SOURCE=<file.c> -D BUNDLE=<path without ending> -D PROGRAM=<file> -D EXPECTED=<file.txt>
 #   -P link_bundle.cmake
 #
-# Compiles a document's program of C, links it with the bundle that the document's other program has written, runs it in the
-# folder of the bundle, and compares what it prints with what the document says.
+# Compiles a document's C program, links it with the bundle written by the document's other program, runs it in the
+# bundle's folder, and compares its output with the document.
 cmake_minimum_required(VERSION 3.28)
 cmake_path(GET BUNDLE PARENT_PATH folder)
 execute_process(COMMAND ${COMPILER} -std=c11 -Wall -Wextra -Werror -O2 -I${folder} ${SOURCE} ${BUNDLE}.o -lm -o ${PROGRAM}

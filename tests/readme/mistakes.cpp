@@ -1,10 +1,9 @@
 // mistakes count|update|<name> <document> <snippets> <work folder> <root> "<compiler and flags>" name...
 //
-// What a user sees who makes the mistakes in tests/compile_fail that carry a line `// mistake: <in words>`: each snippet
-// is written as the user would have it, compiled, and the beginning of the compiler's output stands in the document,
-// between two comments. `update` writes that section. The name of a mistake fails where its part differs from what the
-// compiler says now, or where the sentence that the snippet expects is not on the first screen; `count` fails where the
-// section has another number of parts than there are names.
+// The document's section of compiler output, between two comments: for each snippet of tests/compile_fail with a line
+// `// mistake: <in words>`, the snippet as a user would write it and the beginning of the compiler's output. `update`
+// writes the section. <name> fails if the snippet's part differs from the present output, or if the expected message is
+// not on the first screen. `count` fails if the section's number of parts differs from the number of names.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t first_screen = 12;  // lines of the compiler's output
-constexpr std::size_t width = 110;        // of a quoted line that is not the sentence
+constexpr std::size_t width = 110;        // of a quoted line other than the message
 constexpr std::string_view opening = "<!-- mistakes: written by the target update_mistakes -->";
 constexpr std::string_view closing = "<!-- end of mistakes -->";
 
@@ -44,7 +43,7 @@ struct mistake {
   std::string name, title, program;
   std::vector<std::string> sentences;
 };
-// The snippet with BAD defined, without what is there for the tests.
+// The snippet with BAD defined, without lines for the tests.
 mistake from_snippet(const std::string& name, const std::string& source) {
   constexpr std::string_view title = "// mistake: ", expect = "// expect: ";
   mistake m{fs::path(name).filename().string(), "", "", {}};
@@ -77,8 +76,8 @@ std::string output_of(const mistake& m, const options& o) {
   return read(said);
 }
 
-// The compiler's lines up to the last sentence. Lines of the library's own source are left out, and so are their numbers;
-// other long lines are cut.
+// The compiler's output up to the last message. Source lines and line numbers of the library are removed; other long
+// lines are truncated.
 std::string quoted(const mistake& m, const std::string& output, const fs::path& root) {
   const auto all = lines_of(output);
   std::size_t last = 0;
@@ -92,7 +91,7 @@ std::string quoted(const mistake& m, const std::string& output, const fs::path& 
   }
   const std::string library = root.string() + "/";
   std::string text;
-  bool own = true;  // the source lines that follow are the user's
+  bool own = true;  // the next source lines belong to the user
   for (std::size_t i = 0; i <= last; ++i) {
     std::string line = all[i];
     const bool message = line.find(": note: ") != std::string::npos || line.find("error: ") != std::string::npos;

@@ -1,22 +1,22 @@
-# cmake -D DOCUMENT=<file.md> -D TESTS=<file.txt> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>] [-D NAMES=<file.txt>]
-#   -P named_tests.cmake
+# cmake -D DOCUMENT=<file.md> -D TESTS=<file.txt> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>]
+#   [-D NAMES=<file.txt>] -P named_tests.cmake
 #
-# A document compares names in tables whose last column is headed `note`; a test shows each row.  TESTS has a line for each of
-# these rows, in their order: the first cell, ` | `, and tests apart by commas.  `static_assertions` is a test of CTest's list,
-# where the instruction set behind a name is left out; `op_test: elementwise/unary` is a case of a Boost.Test program in that
-# list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  This fails where rows and lines differ,
-# and where a test is not there, is disabled or does not pass.  The cases named of one program run here, in one call of it.  A
-# test of CTest's list must be in the list and not be disabled: it is not run a second time, as the call of CTest that runs
-# this one reports it too, and all that compile for themselves would take minutes.
+# A document compares names in tables whose last column is headed `note`; each row has tests.  TESTS has a line for each
+# row, in the same order: the first cell, ` | `, and tests separated by commas.  `static_assertions` is a test in
+# CTest's list, without the instruction set after its name; `op_test: elementwise/unary` is a case of a Boost.Test
+# program in that list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  Fails if rows
+# and lines differ, or if a test does not exist, is disabled or does not pass.  The named cases of a program run here,
+# in one call.  A test of CTest's list must only exist and be enabled: the CTest run that includes this script reports
+# its result, and running all tests that compile would take minutes.
 #
-# With NAMES it fails, too, where a name of that list (one a line; empty lines and those that begin with # are none) is not
-# in the first column of a table, as a whole word between backticks.
+# With NAMES, also fails if a listed name (one for each line; empty lines and lines with # are skipped) is not in the
+# first column of a table, as a whole word in backticks.
 cmake_minimum_required(VERSION 3.28)
 if(NOT DEFINED LEAST)
   set(LEAST 1)
 endif()
 
-# Every test, and the program that it runs.
+# Every test, and its program.
 execute_process(COMMAND ${CTEST} -N -V WORKING_DIRECTORY ${BUILD} OUTPUT_VARIABLE listing RESULT_VARIABLE status)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${CTEST} -N in ${BUILD} ended with ${status}")
@@ -41,7 +41,7 @@ if(tests EQUAL 0)
   message(FATAL_ERROR "no test found in ${BUILD}")
 endif()
 
-# The cases of a program as suite/case, one per list entry, and those of them that run when nothing asks for them by name.
+# The cases of a program as suite/case, one per list entry, and those that are enabled by default.
 function(cases_of result enabled program)
   execute_process(COMMAND ${program} --list_content ERROR_VARIABLE content OUTPUT_VARIABLE more RESULT_VARIABLE status)
   set(all "")
@@ -69,7 +69,7 @@ function(cases_of result enabled program)
   set(${enabled} "${marked}" PARENT_SCOPE)
 endfunction()
 
-# Those of a program's cases that ran and passed.
+# The cases of a program that ran and passed.
 function(passed_of result program)
   list(TRANSFORM ARGN PREPEND "--run_test=" OUTPUT_VARIABLE choice)
   execute_process(COMMAND ${program} ${choice} --color_output=no --report_level=detailed
@@ -84,7 +84,7 @@ function(passed_of result program)
   set(${result} "${passed}" PARENT_SCOPE)
 endfunction()
 
-# The lines of a file, without what means something in CMake's lists.
+# The lines of a file, without characters that are special in CMake's lists.
 function(lines_of result file)
   file(READ ${file} text)
   string(REGEX REPLACE "[][;]" "/" text "${text}")
@@ -93,7 +93,7 @@ function(lines_of result file)
   set(${result} "${lines}" PARENT_SCOPE)
 endfunction()
 
-# The first cells of the rows in tables of notes, and the names between backticks in the first cells of all tables.
+# The first cells of the rows in tables with notes, and the names in backticks in the first cells of all tables.
 lines_of(lines ${DOCUMENT})
 set(column FALSE)
 set(explained "")

@@ -1,4 +1,4 @@
-// Whatever allocation fails in a worker of a queue: those who asked get the error, and the queue serves on.
+// Failure of any allocation in a worker of a queue: callers get the error, and the queue continues to serve.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A million requests from eight threads: none is lost, doubled or mixed up with another.
+// A million requests from eight threads: none is lost, duplicated or mixed up with another.
 #include <boost/test/unit_test.hpp>
 
 #include <chrono>
@@ -30,7 +30,7 @@ constexpr auto tiny = sequential(nn::linear{.in_features = 4, .out_features = 3}
 #define INSTRUMENTED 0
 #endif
 
-// LAMINA_SERVE_REQUESTS asks for another number.
+// LAMINA_SERVE_REQUESTS overrides the number.
 std::int64_t requests() {
   if (const char* given = std::getenv("LAMINA_SERVE_REQUESTS")) return std::atoll(given);
   return INSTRUMENTED ? 40000 : 1000000;
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(a_million_requests_from_eight_threads) {
   const std::int64_t each = requests() / threads, all = each * threads;
   model<tiny, input<"N", 4>> net({.seed = 3});
   auto x = random_tensor<matrix<float, dyn, 4>>({all, 4}, 1);
-  auto expected = net(x);  // every sample is another, so that a mixed up answer shows
+  auto expected = net(x);  // all samples differ, so that swapped answers are detected
   reference_factory<tiny, input<"N", 4>> factory(std::move(net));
   batching_queue queue(factory, {.workers = 2, .batch = 64, .delay = std::chrono::microseconds(100), .capacity = 1000});
   std::vector<std::int64_t> wrong(threads, 0), right(threads, 0), refused(threads, 0);

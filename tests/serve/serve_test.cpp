@@ -1,4 +1,4 @@
-// Queues that form batches: what a batch is, room, deadlines, errors, shutdown.
+// Batching queues: batches, capacity, deadlines, errors, shutdown.
 #include <boost/test/unit_test.hpp>
 
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ constexpr auto tiny = sequential(nn::linear{.in_features = 4, .out_features = 3}
 using tiny_factory = reference_factory<tiny, input<"N", 4>>;
 using rows = matrix<float, dyn, 4>;
 
-// Small images take microseconds; a large one keeps a worker busy for as long as a test needs.
+// Small images take microseconds; a large one keeps a worker busy as long as a test needs.
 constexpr auto convolutions =
     sequential(nn::conv2d{.in_channels = 2, .out_channels = 32, .kernel_size = 3, .padding = 1}, nn::relu{},
                nn::conv2d{.in_channels = 32, .out_channels = 32, .kernel_size = 3, .padding = 1},
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_full_batch_leaves_at_once) {
   for (int i = 0; i < 4; ++i) {
     auto y = answers[static_cast<std::size_t>(i)].get();
     BOOST_TEST(same_bits(y, expected[i]));
-    y.writable(0) = 1;  // the caller's own
+    y.writable(0) = 1;  // the caller owns the result
   }
   const auto s = queue.statistics();
   BOOST_TEST(s.batches == 1);
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_refuses_or_lets_wait) {
   auto late = queue.submit_within(1ms, picture(quick, 4));
   BOOST_CHECK_THROW(late.get(), deadline_error);
   BOOST_TEST(!busy.ready());
-  auto c = queue.submit(picture(quick, 5));  // waits until there is room
+  auto c = queue.submit(picture(quick, 5));  // waits for capacity
   BOOST_TEST(busy.ready());
   auto d = queue.try_submit_within(60s, picture(quick, 6));
   auto ref = factory.create();
@@ -162,21 +162,21 @@ BOOST_AUTO_TEST_CASE(a_full_queue_refuses_or_lets_wait) {
 BOOST_AUTO_TEST_CASE(deadlines) {
   auto factory = made<image_factory>();
   batching_queue queue(factory, {.batch = 4, .delay = 50ms});
-  // One that has passed already.
+  // A deadline in the past.
   auto past = queue.submit_within(-1s, picture(quick, 1));
   auto message = error_of([&] { past.get(); });
   BOOST_TEST(message == "error: the deadline passed before the request was computed");
-  // A batch does not wait beyond the deadlines in it.
+  // A batch is run before the deadlines in it.
   batching_queue patient(factory, {.batch = 4, .delay = 60s});
   auto soon = patient.submit_within(30s, picture(quick, 1));
   BOOST_TEST(same_bits(soon.get(), factory.create()(picture(quick, 1))));
   auto one = patient.submit(picture(quick, 2));
   BOOST_TEST(!one.wait_for(5ms));
-  auto hurry = patient.submit_within(30s, picture(quick, 3));  // takes the other one along
+  auto hurry = patient.submit_within(30s, picture(quick, 3));  // and the other request with it
   hurry.get();
   one.get();
   BOOST_TEST(patient.statistics().batch_sizes[2] == 1);
-  // The worker is busy until the deadline has passed; those around it are computed.
+  // The worker is busy until the deadline has passed; the requests before and after are computed.
   auto busy = queue.submit(picture(slow, 1));
   wait_for_work(queue);
   auto before = queue.submit(picture(quick, 1)), late = queue.submit_within(100us, picture(quick, 2)),
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(deadlines) {
   BOOST_TEST(s.answered == 3);
 }
 
-// A deadline needs no worker: whoever waits for the answer has it when the time is over.
+// A deadline needs no worker: waiting for the answer ends when the time is over.
 BOOST_AUTO_TEST_CASE(a_deadline_holds_while_the_worker_is_busy) {
   auto factory = made<image_factory>();
   batching_queue queue(factory, {.batch = 4});
@@ -232,7 +232,7 @@ BOOST_AUTO_TEST_CASE(who_asks_is_told_when_the_answer_is_there) {
     auto again = queue.submit(picture(quick, 2));
     busy.wait();
     again.wait();
-    again.on_ready([&] { told += 100; });  // at once
+    again.on_ready([&] { told += 100; });  // immediately
     BOOST_TEST(told == 111);
     auto dropped = queue.submit(picture(slow, 1));
     wait_for_work(queue);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(who_asks_is_told_when_the_answer_is_there) {
   BOOST_TEST(told == 1111);
 }
 
-// Threads do not survive a fork: a queue says so, and a pool does without them.
+// Threads do not survive a fork: a queue reports it, a pool works without them.
 BOOST_AUTO_TEST_CASE(in_a_forked_child) {
   auto factory = made<tiny_factory>();
   const auto x = random_tensor<rows>({1, 4}, 1);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(in_a_forked_child) {
   const pid_t child = ::fork();
   BOOST_REQUIRE(child >= 0);
   if (child == 0) {
-    ::alarm(20);  // what waits for a thread of the parent ends by it
+    ::alarm(20);  // ends a wait for a thread of the parent
     int wrong = 0;
     const auto refused = [&](auto f, const std::string& message = "used in a forked child") {
       try {
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(in_a_forked_child) {
     if (ran != 10) wrong |= 8;
     second.reset();
     second_pool.reset();
-#if !__has_feature(thread_sanitizer)  // which knows no threads after a fork
+#if !__has_feature(thread_sanitizer)  // it does not support threads after a fork
     batching_queue own(factory, {.batch = 1});
     if (!same_bits(own.submit_within(10s, x[0]).get(), expected[0])) wrong |= 16;
     own.shutdown();
@@ -313,7 +313,7 @@ BOOST_AUTO_TEST_CASE(the_longest_time_is_no_deadline) {
   BOOST_CHECK_THROW(past.get(), deadline_error);
 }
 
-// An out_of_memory keeps its numbers on the way to those who asked, whether memory is short or a pool's limit.
+// out_of_memory keeps its numbers when it reaches the caller, for the process's limit and for a pool's.
 BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
   const image_factory::model_type net({.seed = 3});
   const std::size_t planned = image_factory(net).create().planned({{1, 2, 100, 100}});
@@ -339,12 +339,12 @@ BOOST_AUTO_TEST_CASE(a_lack_of_memory_is_told_in_numbers) {
   memory::limit(0);
 }
 
-// Where the samples of a batch have no room next to each other, that is said by its plan, too.
+// Without memory for the batch itself, the error names the batch's plan, too.
 BOOST_AUTO_TEST_CASE(a_batch_without_memory_names_its_plan) {
   auto factory = made<long_factory>();
   const auto x = random_tensor<vector<float, 60000>>({60000}, 1);
   batching_queue queue(factory, {.batch = 1});
-  const auto expected = queue.submit(x).get();  // all but the batch has its memory now
+  const auto expected = queue.submit(x).get();  // everything but the batch is allocated now
   const std::size_t planned = factory.create().planned({{1, 60000}});
   const auto limit = memory::counters().current + 100000;
   memory::limit(limit);
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(shutdown_answers_everything) {
   queue.emplace(factory, queue_options{.batch = 4, .delay = 60s});
   auto last = queue->submit(picture(quick, 1));
   queue.reset();
-  BOOST_TEST(same_bits(last.get(), ref(picture(quick, 1))));  // answers outlive their queue
+  BOOST_TEST(same_bits(last.get(), ref(picture(quick, 1))));  // answers outlive the queue
 }
 
 BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
@@ -416,7 +416,7 @@ BOOST_AUTO_TEST_CASE(shutdown_at_once_says_so) {
 BOOST_AUTO_TEST_CASE(a_queue_that_is_canceled_leaves_its_batch) {
   auto factory = made<image_factory>();
   batching_queue queue(factory, {.batch = 1, .delay = 0us, .capacity = 2});
-  queue.submit(picture(slow, 1)).get();  // its plan is there
+  queue.submit(picture(slow, 1)).get();  // caches the plan
   auto busy = queue.submit(picture(slow, 1));
   wait_for_work(queue);
   auto waiting = queue.submit(picture(quick, 1));
@@ -489,7 +489,7 @@ BOOST_AUTO_TEST_CASE(options_and_answers) {
   auto message = error_of([&] { moved.get(); });
   BOOST_TEST(message == "error: answer: there is none; it was taken already, or nothing was submitted");
   BOOST_CHECK_THROW(answer<float>().wait(), state_error);
-  queue.submit(vector<float, 4>{1, 2, 3, 4});  // nobody waits for it
+  queue.submit(vector<float, 4>{1, 2, 3, 4});  // the answer is discarded
   queue.shutdown();
   BOOST_TEST(queue.statistics().answered == 2);
 }

@@ -1,4 +1,4 @@
-// Sound: WAV files and damaged ones, rates, changes at random, and spectra against vectors of NumPy.
+// Sound: valid and damaged WAV files, resampling, random augmentations, and spectra against vectors of NumPy.
 #include <boost/test/unit_test.hpp>
 
 #include <bit>
@@ -43,7 +43,7 @@ std::string format(int coding, int channels, int rate, int bits) {
 waveform decoded(const std::string& s, frame_range range = {}) {
   return decode_wav({reinterpret_cast<const std::byte*>(s.data()), s.size()}, "a.wav", range);
 }
-// The same bytes from memory and from a file are refused alike.
+// Expects the same error for the bytes in memory and in a file.
 template <class E> void refused(const std::string& s, std::string_view part) {
   BOOST_CHECK_EXCEPTION(decoded(s), E, (says{{"a.wav: ", part}}));
   test_files::folder dir;
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(samples_have_the_values_of_their_bytes) {
       riff(chunk("fmt ", format(3, 2, 8000, 64)) + chunk("data", little(std::bit_cast<std::uint64_t>(0.25), 8) +
                                                                      little(std::bit_cast<std::uint64_t>(-3.), 8))));
   BOOST_TEST((w.samples(0, 0) == 0.25f && w.samples(1, 0) == -3));
-  // Too loud samples are clipped.
+  // Samples beyond -1 to 1 are clipped.
   test_files::folder dir;
   waveform loud{matrix<float>{{2, -2, 0.5f}}, 8000};
   write_wav(dir / "a.wav", loud);
@@ -143,12 +143,12 @@ BOOST_AUTO_TEST_CASE(chunks_come_in_any_order_and_of_any_size) {
     const auto w = decoded(riff(s));
     BOOST_TEST((w.frames() == 2 && w.samples(0, 1) == 2 / 32768.f));
   }
-  // The byte that makes the last chunk even may be missing, and the file may go on after the RIFF.
+  // The last chunk's padding byte may be missing, and data may follow the RIFF.
   auto odd = chunk("fmt ", format(1, 1, 8000, 8)) + chunk("data", "123");
   odd.pop_back();
   BOOST_TEST(decoded(riff(odd)).frames() == 3);
   BOOST_TEST(decoded(riff(odd) + "more").frames() == 3);
-  // WAVE_FORMAT_EXTENSIBLE, of 20 valid bits in 24.
+  // WAVE_FORMAT_EXTENSIBLE with 20 valid bits in 24.
   const std::string guid("\1\0\0\0\0\0\x10\0\x80\0\0\xaa\0\x38\x9b\x71", 16);
   const auto extensible = [&](int valid, const std::string& id) {
     return riff(chunk("fmt ", format(0xFFFE, 2, 48000, 24) + little(22, 2) + little(static_cast<unsigned>(valid), 2) +
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
   refused<file_error>(riff(chunk("fmt ", lies) + chunk("data", data)), "fmt: expected frames of 4 bytes");
   refused<file_error>(riff(chunk("fmt ", format(0xFFFE, 1, 8000, 16)) + chunk("data", data)),
                       "fmt: expected at least 40 bytes for an extensible format");
-  // Every shorter file is refused, and no byte that is changed makes it read outside.
+  // Every shorter file is refused, and changed bytes never cause reads out of bounds.
   for (std::size_t n = 0; n < whole.size(); ++n) BOOST_CHECK_THROW(decoded(whole.substr(0, n)), file_error);
   BOOST_CHECK_EXCEPTION(decoded(whole, {.first = 1, .count = 2}), value_error,
                         (says{{"frames 1 to 3 are requested, but there are 2"}}));
@@ -200,13 +200,13 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
 }
 
 BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
-  const auto field = [](std::size_t at, std::uint64_t v, std::size_t bytes) {  // of a header of 44 bytes and 8 frames
+  const auto field = [](std::size_t at, std::uint64_t v, std::size_t bytes) {  // in a header of 44 bytes, with 8 frames
     std::string s = riff(chunk("fmt ", format(1, 1, 8000, 16)) +
                          chunk("data", std::string("\x80\0\x90\0\xa0\0\xb0\0\xc0\0\xd0\0\xe0\0\xf0\0", 16)));
     return s.replace(at, bytes, little(v, static_cast<int>(bytes)));
   };
   BOOST_TEST(decoded(field(4, 52, 4)).frames() == 8);
-  // The RIFF: more than there is, and less.
+  // The RIFF size: too large and too small.
   refused<file_error>(field(4, 53, 4), "RIFF: size is 53, but 52 bytes follow");
   refused<file_error>(field(4, 36, 4),
                       "the chunk `data` of 16 bytes at byte 36 goes past the end, which is at byte 44");
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
                       "fmt: expected 16000 bytes a second for a rate of 8000 and frames of 2 bytes; got 7");
   refused<file_error>(field(32, 4, 2), "fmt: expected frames of 2 bytes for 1 channels of 16 bits; got 4");
   refused<file_error>(field(34, 8, 2), "fmt: expected frames of 1 bytes for 1 channels of 8 bits; got 2");
-  // The samples: more than there are, and less; with a RIFF that says the same, too.
+  // The size of the samples: too large and too small, also with a matching RIFF size.
   refused<file_error>(field(40, 18, 4), "the chunk `data` of 18 bytes at byte 36 goes past the end");
   refused<file_error>(field(40, 8, 4), "data: size is 8, but what follows at byte 52 is not a chunk");
   refused<file_error>(field(40, 7, 4), "data: size is 7, but what follows at byte 52 is not a chunk");
@@ -231,10 +231,10 @@ BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
                       "RIFF: size is 36, but 16 bytes follow that are not a chunk");
   refused<file_error>(field(40, 8, 4).replace(4, 4, little(44, 4)),
                       "RIFF: size is 44, but 8 bytes follow that are not a chunk");
-  // Silence is no list of chunks.
+  // Zeros after the samples are not chunks.
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16)) + chunk("data", "") + std::string(16, '\0')),
                       "data: size is 0, but what follows at byte 44 is not a chunk");
-  // Tags after the RIFF are none of its samples.
+  // Tags after the RIFF are not samples.
   for (const std::string& tag : {std::string("ID3\4\0\0", 6), std::string("TAGtitle"), chunk("LIST", "INFO")})
     BOOST_TEST(decoded(field(4, 52, 4) + tag).frames() == 8);
 }
@@ -254,7 +254,7 @@ BOOST_AUTO_TEST_CASE(rates_change_as_the_formula_says) {
   const auto row = [](const any_tensor& t) { return any_tensor(t.memory(), {t.element(), {1, t.shape()[0]}}); };
   BOOST_TEST(distance(resample(w, 11025).samples, row(stored("up"))) < 1e-6);
   BOOST_TEST(distance(resample(w, 3000).samples, row(stored("down"))) < 1e-6);
-  // A tone in the pass band stays, one above is gone, and channels are independent.
+  // A tone in the passband stays, a tone above it is removed, and channels are independent.
   for (std::int64_t to : {16000, 44101, 7919}) {
     waveform tone{matrix<float>(2, 4000), 22050};
     auto x = tone.samples.writable();
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(changes_depend_on_seed_and_number_alone) {
   BOOST_TEST(std::abs(std::sqrt(squares / 2000) - 0.1) < 0.01);
   const waveform louder = random_gain(w, {.low = 20, .high = 20}, {1, 1});
   BOOST_CHECK_CLOSE(louder.samples(0, 3), w.samples(0, 3) * 10, 1e-4);
-  // A shift moves all channels by one distance and brings zeros in.
+  // A shift moves all channels by the same distance and fills with zeros.
   bool earlier = false, later = false;
   for (std::int64_t k = 0; k < 20; ++k) {
     const waveform s = time_shift(w, {.max = 300}, {1, k});
@@ -362,7 +362,7 @@ BOOST_AUTO_TEST_CASE(spectra_are_those_of_numpy) {
   BOOST_TEST(distance(audio_features(mel)(w), stored("mel")) < 2e-6);
   BOOST_TEST(distance(audio_features(logs)(w), stored("log_mel")) < 2e-5);
   BOOST_TEST(distance(audio_features(cepstral)(w), stored("mfcc")) < 2e-5);
-  // In a net they are the same.
+  // The same features as operations of a net.
   const auto in_net = [&](const auto& f) {
     ir::program p;
     p.output("y", f(p.input("x", {dtype::float32, {1, 1200}})));

@@ -1,5 +1,5 @@
-// What operations say of their axes is so: where positions are independent, one call on the positions of several samples gives
-// the bits of a call on each.
+// Independent axes declared by operations: one call on the positions of several samples gives the bits of separate
+// calls.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -31,14 +31,14 @@ using namespace engine_test;
 
 namespace {
 
-// Samples of a call: the first has the example's extents, others more positions along the axis.
+// The samples of a call: the first has the example's extents, later ones have more positions along the axis.
 struct samples {
   const operation& op;
-  std::shared_ptr<const void> attributes;  // for any number of positions
+  std::shared_ptr<const void> attributes;  // independent of the number of positions
   std::vector<int> in, out;
   std::vector<types> operands, results;
 
-  // Adds a sample of `more` positions more than the example; false if the operation does not take it or maps it otherwise.
+  // Adds a sample with `more` additional positions; false if the operation rejects it or maps its axes differently.
   bool add(const types& example, int axis, std::int64_t more, const std::shared_ptr<const void>& own) {
     types now = example;
     for (std::size_t k = 0; k < now.size() && !in.empty(); ++k)
@@ -58,7 +58,7 @@ struct samples {
   }
 };
 
-// Whether one call has the bits of a call for each sample.
+// Whether one call has the bits of separate calls.
 bool merged_alike(const samples& s) {
   std::vector<array> data;
   std::vector<std::vector<std::size_t>> where(s.operands.size());
@@ -102,7 +102,7 @@ bool merged_alike(const samples& s) {
   return true;
 }
 
-// The examples of an operation, and others where those have no independent axis.
+// The examples of an operation, and others for operations whose examples have no independent axis.
 std::vector<sample_call> calls_of(const operation& op) {
   static const std::vector<sample_call> more = {
       {"reduce_max", {f({2, 3, 4})}, {{"axes", list({1})}}},
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(independent_positions_keep_their_bits) {
         BOOST_REQUIRE(s.add(e.in, axis, 0, own));
         ragged += s.add(e.in, axis, 1, own) && s.add(e.in, axis, 17, own);
         const bool joins = std::any_of(s.in.begin(), s.in.end(), [](int k) { return k >= 0; });
-        if (!joins) continue;  // operands of one position, which are shared here
+        if (!joins) continue;  // operands of a single position, which all samples share
         seen.insert(op->name);
         BOOST_TEST(merged_alike(s), op->name << " along axis " << axis);
       }

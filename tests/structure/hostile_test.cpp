@@ -1,5 +1,5 @@
-// Every operation that a file can name, with operands and attributes that a file may give it: what its kernel cannot take is
-// refused when the program is read, planned or run, and what it takes it computes in its own memory.
+// Every operation that a file can name, with hostile operands and attributes: invalid ones are refused when the program
+// is read, planned or run; valid ones are computed within the operation's memory.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -41,7 +41,8 @@ using engine_test::made_up, engine_test::message_of, engine_test::number_source,
 
 namespace {
 
-// A program of one operation; `open`: extents of its inputs are known only when it is planned. Its results are its outputs.
+// A program of one operation, with all results as outputs; `open`: extents of its inputs become known when it is
+// planned.
 std::shared_ptr<const program> program_of(const operation& op, const std::shared_ptr<const void>& attributes,
                                           const types& in, bool open = false,
                                           const std::vector<std::shared_ptr<const program>>& subprograms = {}) {
@@ -61,7 +62,7 @@ const std::shared_ptr<context>& here() {
   static const auto where = std::make_shared<context>(1, target_isa());
   return where;
 }
-// What goes wrong, or nothing, with a program that comes from a file.
+// The error of a program from a file, or "".
 std::string outcome(const std::shared_ptr<const program>& p, const types& in, std::uint64_t seed, made_up how) {
   return message_of([&] {
     const auto q = read_program(p->to_json());
@@ -69,7 +70,7 @@ std::string outcome(const std::shared_ptr<const program>& p, const types& in, st
   });
 }
 
-// The same of a program that is built first.
+// The same for a program that is built first.
 template <class Build> std::string outcome_of(const Build& build, const types& in, std::uint64_t seed, made_up how) {
   std::shared_ptr<const program> p;
   const auto refused = message_of([&] { p = build(); });
@@ -84,7 +85,7 @@ std::shared_ptr<program> body(std::size_t inputs, const shape& s, bool logic = f
   return p;
 }
 
-// Shapes that are computed may ask for any memory.
+// Computed shapes may request any amount of memory.
 struct limited_memory {
   limited_memory() { memory::limit(std::int64_t(512) << 20); }
   ~limited_memory() { memory::limit(0); }
@@ -96,7 +97,7 @@ struct limited_memory {
 
 BOOST_FIXTURE_TEST_SUITE(hostile_programs, limited_memory)
 
-// With LAMINA_FUZZ_SEED a corpus of the fuzzer begins there: a program of each operation.
+// LAMINA_FUZZ_SEED: writes a seed corpus for the fuzzer there, with a program for each operation.
 BOOST_AUTO_TEST_CASE(examples_run) {
   std::set<std::string_view> run;
   const std::set<std::string_view> of_positive_numbers{"computed_dft",  "computed_stft",    "mel_weights",
@@ -110,7 +111,7 @@ BOOST_AUTO_TEST_CASE(examples_run) {
       for (const bool open : {false, true}) {
         const auto message = outcome_of([&] { return program_of(*op, engine_test::attributes_of(*op, e), e.in, open); },
                                         e.in, 3, made_up::small);
-        // Numbers of windows, frames and bands must be positive, and those that are made up are not.
+        // Numbers of windows, frames and bands must be positive; generated numbers are not.
         if (of_positive_numbers.contains(op->name) && message.starts_with(op->name)) continue;
         BOOST_CHECK_MESSAGE(message.empty(), op->name << (open ? ", extents open: " : ": ") << message);
         if (corpus)
@@ -122,7 +123,8 @@ BOOST_AUTO_TEST_CASE(examples_run) {
   for (const auto& e : examples()) BOOST_CHECK_MESSAGE(run.contains(e.name), "no operation is named " << e.name);
 }
 
-// What the fuzzer grows reaches every operation: in a program that is planned and runs to its end, with all its values shown.
+// The fuzzer's generator reaches every operation in a program that is planned and runs to its end with all values as
+// outputs.
 BOOST_AUTO_TEST_CASE(grown_programs_run_every_operation) {
   std::set<std::string_view> ran;
   number_source random(1);
@@ -142,7 +144,7 @@ BOOST_AUTO_TEST_CASE(grown_programs_run_every_operation) {
     BOOST_CHECK_MESSAGE(ran.contains(op->name), op->name << " was in no program that ran");
 }
 
-// What does not fit is an error and never a result that reaches past memory: under a sanitizer and by the result's own size.
+// Mismatches are errors, and results never go beyond their memory: checked by sanitizers and by the results' sizes.
 BOOST_AUTO_TEST_CASE(varied_operands_and_attributes) {
   std::size_t refused = 0, ran = 0;
   std::uint64_t seed = 0;
@@ -164,7 +166,7 @@ BOOST_AUTO_TEST_CASE(varied_operands_and_attributes) {
   BOOST_TEST(ran > refused / 8);
 }
 
-// Rows without elements may be any number, and take no time.
+// Any number of empty rows is valid and takes no time.
 BOOST_AUTO_TEST_CASE(any_number_of_empty_rows) {
   const types in{f({std::int64_t(1) << 50, 0})};
   auto p = std::make_shared<program>();
@@ -211,7 +213,7 @@ BOOST_AUTO_TEST_CASE(subprograms) {
                  static_cast<std::uint64_t>(i), made_up::wild);
     }
   }
-  // An extent that is counted inside of an iteration, which no rule of the operation sees.
+  // A data-dependent extent inside an iteration, which no shape rule sees.
   auto counting = std::make_shared<program>();
   const value x = counting->input("x", f({4}));
   counting->output("y", reduce_sum(masked_select(x, x > 0)));
@@ -225,7 +227,7 @@ BOOST_AUTO_TEST_CASE(subprograms) {
   }
 }
 
-// Each product with a column is a kernel call, and so is each head of an attention: a small file can ask for any number.
+// Each product with a column is a kernel call, as is each head of an attention: a small file can request any number.
 BOOST_AUTO_TEST_CASE(plans_of_too_many_calls) {
   const std::int64_t n = std::int64_t(1) << 25;
   for (const auto& [name, in] : {std::pair<std::string_view, types>{"matmul", {f({n, 2, 3}), f({n, 3, 1})}},
@@ -253,7 +255,7 @@ void refuses(std::string_view name, const types& in,
   const auto a = engine_test::attributes_of(op, {name, in, attributes});
   const auto message = message_of([&] { program_of(op, a, in); });
   BOOST_CHECK_MESSAGE(message.starts_with(why), name << ": `" << message << "` does not begin with `" << why << "`");
-  // The same where extents are known only when a plan is made.
+  // The same with extents that become known when a plan is made.
   const auto planned = outcome_of([&] { return program_of(op, a, in, true); }, in, 1, made_up::small);
   BOOST_CHECK_MESSAGE(!planned.empty(), name << " with open extents runs");
 }
@@ -324,7 +326,7 @@ BOOST_AUTO_TEST_CASE(operands_of_adjoints) {
 }
 
 namespace {
-// A program of one operation on constants, of which one holds a number everywhere.
+// A program of one operation on constants; one of them has the same number everywhere.
 std::string with_position(const sample_call& e, std::size_t operand, std::int64_t position) {
   const operation& op = *find_operation(e.name);
   program p;
@@ -371,14 +373,15 @@ BOOST_AUTO_TEST_CASE(positions_in_a_file) {
                             name << ": `" << here << "` does not name the value");
       BOOST_TEST(with_position(e, operand, 0) == "");
     }
-  // 10^12 is the one of the boxes, and below zero no position is.
+  // Positions of elements and of boxes: 10^12 is too large, and none may be negative.
   for (const std::int64_t far : {std::int64_t(1'000'000'000'000), std::int64_t(-1'000'000'000'000), std::int64_t(-1)})
     for (std::string_view name : {"unique", "non_max_suppression"})
       for (const auto& e : examples())
         if (e.name == name) BOOST_TEST(with_position(e, name == "unique" ? 1 : 2, far) != "");
 }
 
-// The fast way of windows side by side and the other one; a negative position, as of a window in the padding, takes nothing.
+// The fast path for adjacent windows and the general one; a negative position, as of a window in the padding, is
+// skipped.
 BOOST_AUTO_TEST_CASE(positions_of_maxima) {
   for (std::int64_t width : {4, 5, 40, 75})
     for (dtype element : {dtype::float32, dtype::float64}) {
@@ -411,7 +414,7 @@ BOOST_AUTO_TEST_CASE(positions_of_maxima) {
     }
 }
 
-// Positions that a pool has given itself are not asked about again, so that nothing waits for the answer.
+// Positions from a pool need no check, so assignments do not wait for it.
 BOOST_AUTO_TEST_CASE(assignments_do_not_wait_for_known_positions) {
   program p;
   const value x = p.input("x", f({1, 1, 4, 4})), w = p.state("w", f({1, 1, 4, 4}));

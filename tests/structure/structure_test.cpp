@@ -1,4 +1,4 @@
-// Programs as JSON and back: the same program, exact numbers, and words for everything that a file can get wrong.
+// Programs in JSON: the same program after a round trip, exact numbers, and messages for every error in a file.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -38,7 +38,7 @@ std::string small_json() {
   return p.to_json();
 }
 
-// The text with one part replaced by another.
+// The text with one part replaced.
 std::string changed(std::string s, std::string_view part, std::string_view by) {
   const auto at = s.find(part);
   BOOST_REQUIRE_MESSAGE(at != s.npos, part << " in\n" << s);
@@ -57,7 +57,7 @@ void refuses(const std::string& json, std::string_view begins) {
   BOOST_CHECK_MESSAGE(message.starts_with(begins), "`" << message << "` does not begin with `" << begins << "`");
 }
 
-// What a value is after it went to JSON and back.
+// A constant after a round trip through JSON.
 any_tensor back(const any_tensor& c) {
   program p;
   p.output("y", p.constant(c));
@@ -226,7 +226,7 @@ BOOST_AUTO_TEST_CASE(attributes_are_exact_and_operations_may_be_the_users) {
   }
 }
 
-// What an earlier version of an operation did not have is as it was then.
+// Attributes missing in earlier versions of an operation have their former meaning.
 BOOST_AUTO_TEST_CASE(earlier_versions_of_operations) {
   program p;
   p.output("y", max_pool2d(p.input("x", f({1, 1, 4, 4}))));
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(earlier_versions_of_operations) {
           "file_error: net.json: node 1 (max_pool2d) of program 0: attribute `padding_more_h` is missing");
 }
 
-// An attribute that came later counts where it is not its default: files and ids of earlier programs are as they were.
+// An attribute added later is written only if it differs from its default: earlier files and ids stay valid.
 BOOST_AUTO_TEST_CASE(attributes_that_came_later) {
   const auto product = [](dtype compute) {
     program p;
@@ -350,7 +350,7 @@ BOOST_AUTO_TEST_CASE(subprograms_that_do_not_fit) {
           at + "operand 0 is float32[]; the subprogram takes float32[3]");
 }
 
-// Each program calls the one before it twice: a few lines that would unfold to 2^60 nodes.
+// Each program calls the previous one twice: a few lines that would expand to 2^60 nodes.
 BOOST_AUTO_TEST_CASE(subprograms_that_unfold_without_end) {
   std::string program_json = R"({"format": "lamina program", "version": 1, "programs": [
 {"nodes": [{"kind": "input", "name": "x", "type": {"dtype": "float32", "shape": [1]}}], "outputs": [{"name": "y", "value": [0, 0]}], "assignments": [], "sites": 0})";

@@ -1,4 +1,4 @@
-// Reads files of events: records with their checksums, and the fields of the messages, by a reader of its own.
+// Reads event files with a separate reader: records with their checksums, and fields of the messages.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -26,7 +26,7 @@ template <class T> T number_at(std::string_view bytes, std::size_t at) {
   return x;
 }
 
-// The bytes of the records of a file, whose checksums are right.
+// The records of a file; checks their checksums.
 inline std::vector<std::string> records(std::string_view file) {
   const auto check = [&](std::size_t at, std::size_t count) {
     const auto mask = number_at<std::uint32_t>(file, at + count) - 0xa282ead8u;
@@ -43,7 +43,7 @@ inline std::vector<std::string> records(std::string_view file) {
   return all;
 }
 
-// Fields of a message by their number: numbers of 8 and 4 bytes and varints as they are, and bytes.
+// Fields of a message by number: varints and fixed-size numbers as values, others as bytes.
 struct message {
   std::multimap<int, std::string> bytes;
   std::multimap<int, std::uint64_t> numbers;
@@ -71,7 +71,7 @@ struct message {
       } else throw std::runtime_error("a field of an unknown kind");
     }
   }
-  // The only one of a field; a number that is not there is 0.
+  // The single number in a field; 0 if missing.
   std::uint64_t number(int field) const {
     if (numbers.count(field) > 1) throw std::runtime_error("a field is there twice");
     const auto found = numbers.find(field);
@@ -87,7 +87,7 @@ struct message {
     if (bytes.count(field) != 1) throw std::runtime_error("a field is not there once");
     return bytes.find(field)->second;
   }
-  // Packed.
+  // Packed doubles.
   std::vector<double> reals(int field) const {
     std::vector<double> all;
     for (std::size_t i = 0; i < at(field).size(); i += 8) all.push_back(number_at<double>(at(field), i));
@@ -99,7 +99,7 @@ struct histogram {
   double min, max, count, sum, squares;
   std::vector<double> limits, counts;
 };
-// What a file says: numbers and histograms by tag and step; the step from which it drops what came before.
+// The contents of a file: numbers and histograms by tag and step; the step from which earlier events are purged.
 struct contents {
   std::map<std::string, std::map<std::int64_t, float>> scalars;
   std::map<std::string, std::map<std::int64_t, histogram>> histograms;

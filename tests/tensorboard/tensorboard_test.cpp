@@ -1,4 +1,4 @@
-// Files of events: their bytes, and what a training writes into them.
+// Event files: their bytes, and the events of a training.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ const loss::cross_entropy by_entropy;
 constexpr std::int64_t batches = 5;
 image_dataset data() { return squares(36, 1); }
 
-// The files of a folder, in the order of their names.
+// The files of a folder, sorted by name.
 std::vector<std::string> files_of(const std::string& folder) {
   std::vector<std::string> all;
   for (const auto& f : std::filesystem::directory_iterator(folder)) all.push_back(f.path().string());
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_histograms_are_read_back) {
   f.scalar("größe", std::numeric_limits<double>::infinity(), 0);
   const std::vector<float> numbers{-1, 0, 0.5f, 1, 3, std::numeric_limits<float>::quiet_NaN()};
   f.histogram("h", histogram_of(numbers, 4), 7);
-  const auto c = events::read(test_files::read_raw(f.path()));  // while it is open
+  const auto c = events::read(test_files::read_raw(f.path()));  // while the file is open
   BOOST_TEST(c.scalars.at("loss").at(1) == 0.1f);
   BOOST_TEST(c.scalars.at("loss").at(std::int64_t(1) << 40) == -2e10f);
   BOOST_TEST(std::isinf(c.scalars.at("größe").at(0)));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(numbers_and_histograms_are_read_back) {
   BOOST_TEST(h.squares == 11.25);
   BOOST_TEST(h.limits == (std::vector<double>{0, 1, 2, 3}), boost::test_tools::per_element());
   BOOST_TEST(h.counts == (std::vector<double>{2, 2, 0, 1}), boost::test_tools::per_element());
-  // Another file of the folder has another name.
+  // A second file in the folder gets another name.
   event_file other(dir / "a/b", 12);
   BOOST_TEST(other.path() != f.path());
   BOOST_TEST(events::read(test_files::read_raw(other.path())).starts_at == 12);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_training_is_written) {
     BOOST_TEST(step % 2 == 0);
     BOOST_TEST(x == float(losses.at(step)));
   }
-  // Histograms at the end of epoch 2: of parameters and statistics, and of gradients.
+  // Histograms at the end of epoch 2: parameters, statistics, and gradients.
   BOOST_TEST(train.histograms.size() == 6u + 2 + 6);
   for (const auto& [tag, steps] : train.histograms) {
     BOOST_REQUIRE(steps.size() == 1u);

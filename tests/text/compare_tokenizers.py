@@ -126,7 +126,7 @@ CASES = {"gpt2": bpe_bytes, "roberta": roberta, "bert": bert, "bert_template": b
 
 
 def settled(c):
-    """Whether a code had its properties in Unicode 3.2: the libraries' tables are of different later versions."""
+    """Whether a character had its properties in Unicode 3.2: the libraries' tables have different later versions."""
     old, new = (database.category(chr(c)) for database in (unicodedata.ucd_3_2_0, unicodedata))
     return old == new and old != "Cn"
 
@@ -139,7 +139,7 @@ def character(rng, first, last):
 
 
 def random_strings(text, t, count, seed):
-    """Strings of words, tokens, and characters of all kinds; some with bytes that are no UTF-8."""
+    """Strings of words, tokens, and characters of all kinds; some with bytes that are not UTF-8."""
     rng = random.Random(seed)
     vocab = [a.content for a in t.get_added_tokens_decoder().values()]
     pools = [lambda: rng.choice(rng.choice(text).split() or [" "]), lambda: rng.choice(vocab or ["x"]),

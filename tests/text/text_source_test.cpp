@@ -102,14 +102,14 @@ BOOST_AUTO_TEST_CASE(a_folder_of_sounds_has_a_class_for_each_folder_in_it) {
   BOOST_TEST(even[0].sound.samples(0, 99) == 0);
   BOOST_CHECK_CLOSE(even[1].sound.samples(0, 70), 0.5f, 0.1f);
   BOOST_CHECK_EXCEPTION(even[3], value_error, (says{{"index 3 is outside 0..2"}}));
-  // A file that is damaged meanwhile is told when it is read.
+  // A file damaged after listing is reported when it is read.
   test_files::write_raw(dir / "no/1.wav", "RIFF");
   BOOST_CHECK_EXCEPTION(even[0], file_error, (says{{"no/1.wav: a WAV file has at least 12 bytes"}}));
   test_files::folder empty;
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty.path.string()), file_error,
                         (says{{"the folder has no subfolders; expected one per class, with files that end in .wav"}}));
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty / "none"), file_error, (says{{"none: cannot be read"}}));
-  // A class without a sound is an error, whatever else is in its folder.
+  // A class without sounds is an error, whatever other files its folder contains.
   std::filesystem::create_directories(empty / "up/inner.wav");
   test_files::write_raw(empty / "up/.hidden.wav", "");
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty.path.string()), file_error,

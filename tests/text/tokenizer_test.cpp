@@ -1,5 +1,5 @@
-// Tokenizers: against stored vectors of PyPI `tokenizers` (compare_tokenizers.py writes them), trained ones, batches, and files
-// that lie.
+// Tokenizers: against stored vectors of PyPI `tokenizers` (written by compare_tokenizers.py); training, batches, and
+// damaged files.
 #include <boost/test/unit_test.hpp>
 
 #include <cstdint>
@@ -40,7 +40,7 @@ strings split(const std::string& s, char at) {
 const std::string folder = TOKENIZERS;
 constexpr encode_options replacing{.special = true, .on_invalid = invalid_utf8::replace};
 
-// A document of a model of words, with other fields at its end.
+// A document with a WordLevel model, with additional fields at its end.
 std::string model_json(const std::string& fields = "", const std::string& vocab = R"("a":0,"b":1,"[UNK]":2)") {
   return R"({"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{)" + vocab +
          R"(}},"pre_tokenizer":{"type":"WhitespaceSplit"})" + fields + "}";
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(ids_and_texts_are_those_of_the_stored_vectors) {
       const strings lines =
           split(test_files::read_raw(std::filesystem::path(entry.path()).replace_extension(".vectors").string()), '\n');
       BOOST_REQUIRE_GT(lines.size(), 20U);
-      // As it was read, and as it is written and read again.
+      // As read, and after writing and reading it again.
       for (const tokenizer& t : {read, read_tokenizer(read.to_json())}) {
         std::vector<strings> fields;
         for (const std::string& line : lines)
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(trained_vocabularies_give_texts_back) {
   BOOST_TEST(pieces.decode(pieces.encode("The  CATS sat")) == "the cats sat");
   BOOST_TEST(pieces.normalize("\xC3\x89t\xC3\xA9\t\x01") == "ete ");
   const auto whole = word_level::train(texts, {.size = 4});
-  // `mat` and `the` are there two or three times, and `[UNK]` is first.
+  // `mat` and `the` occur two or three times, and `[UNK]` is first.
   BOOST_TEST(whole.token_of(1).value() == "the");
   BOOST_TEST(whole.encode("The dog") == (ids{1, 0}), boost::test_tools::per_element());
   BOOST_TEST((whole.split("It's  here") == strings{"it", "'", "s", "here"}));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_utf8_is_refused_or_replaced) {
   const auto t = byte_tokenizer();
   for (const std::string bad : {"\x80", "\xC0\x80", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\xE2\x82"})
     BOOST_CHECK_EXCEPTION(t.encode("ab" + bad), value_error, (says{{"byte 2 of the text", "invalid_utf8::replace"}}));
-  // One replacement for each maximal subpart.
+  // One replacement character for each maximal subpart.
   BOOST_TEST(t.decode(t.encode("a\xE2\x82z\xED\xA0", replacing)) == "a\xEF\xBF\xBDz\xEF\xBF\xBD\xEF\xBF\xBD");
 }
 
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(long_words_are_merged_as_short_ones) {
     word += i % 3 ? "abb" : "ba";
     for (const std::int64_t id : i % 3 ? ids{3} : ids{1, 0}) expected.push_back(id);
   }
-  // Where `ba` stands before `abb`, its `a` merges with nothing; at the end of a word neither.
+  // The `a` of `ba` before `abb` is not merged, nor at the end of a word.
   BOOST_TEST(t.encode(word) == expected, boost::test_tools::per_element());
 }
 

@@ -1,6 +1,7 @@
-// What tests/text/compare_tokenizers.py asks of lamina's tokenizers.
-//   tokenizer_tool encode FILE.json STRINGS     ids and decoded text of each string, and the ids of it with the next one
-//   tokenizer_tool train KIND SIZE OUT.json TEXT   of the lines of a text
+// Runs lamina's tokenizers for tests/text/compare_tokenizers.py.
+//   tokenizer_tool encode FILE.json STRINGS     ids and decoded text of each string, and the ids of its
+//                                               pair with the next one
+//   tokenizer_tool train KIND SIZE OUT.json TEXT   trains on the lines of a text
 //   tokenizer_tool time FILE.json TEXT          microseconds of the fastest of several runs over a whole text
 // STRINGS has 4 bytes of length, little-endian, before each string.
 #include <chrono>

@@ -1,5 +1,5 @@
-// Composite layers as nets use them: residual blocks, fan-outs, shared weights, nesting; against the formulas written out
-// in double, and their gradients against differences.
+// Composite layers as nets use them: residual blocks, fan-outs, shared weights, nesting; against formulas in double,
+// and their gradients against differences.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -82,7 +82,7 @@ template <class L> composite with_parameters(const L& layer, std::vector<array> 
   };
   return c;
 }
-// The layer gives what the formula does, and its gradients are those of differences.
+// Compares the layer with the formula, and its gradients with differences.
 void check(std::string_view name, const composite& c, const std::vector<std::vector<double>>& expected) {
   const auto found = results_of(c.in, c.build);
   BOOST_REQUIRE_EQUAL(found.size(), expected.size());
@@ -120,7 +120,7 @@ row sum(row a, const row& b, double sign = 1) {
   for (std::size_t i = 0; i < a.size(); ++i) a[i] += sign * b[i];
   return a;
 }
-// The formula on each row of x, one after the other.
+// The formula on each row of x.
 std::vector<double> by_rows(const array& x, std::size_t width, const std::function<row(std::size_t, const row&)>& f) {
   std::vector<double> all;
   for (std::size_t n = 0; n * width < x.values.size(); ++n) {
@@ -143,7 +143,7 @@ table linear_parameters(const std::vector<std::pair<std::string, shape>>& layers
 
 constexpr auto bottleneck = sequential(sublayer<"down">(nn::linear{.in_features = 4, .out_features = 3}), nn::tanh{},
                                        sublayer<"up">(nn::linear{.in_features = 3, .out_features = 4}));
-// A residual block by connections, by code, and by the layer that is there for it.
+// A residual block by connections, by code, and by `nn::residual`.
 constexpr auto block_by_connections =
     topology(connect<"input", "body.input">, connect<"input", "sum.rhs">, connect<"body.output", "sum.lhs">,
              connect<"sum.output", "output">, sublayer<"sum">(nn::add{}), sublayer<"body">(bottleneck));
@@ -156,7 +156,7 @@ struct block_by_code {
   constexpr auto forward(auto& s, const auto& x) const { return s("body", body, x) + x; }
 };
 
-// Three branches of one input, side by side.
+// Three parallel branches of one input.
 struct concatenated {
   static constexpr view<const label> inputs() { return port_names<"first", "second", "third">; }
   constexpr auto forward(auto&, const auto& a, const auto& b, const auto& c) const { return concat<1>(a, b, c); }
@@ -168,7 +168,7 @@ constexpr auto inception = topology(
     connect<"input", "deep.input">, connect<"wide.output", "join.first">, connect<"narrow.output", "join.second">,
     connect<"deep.output", "join.third">, connect<"join.output", "output">);
 
-// Two inputs through one sublayer's parameters: by code, and by two sublayers whose names stand for one.
+// Two inputs through the same parameters: by code, and by two sublayers with a shared name.
 struct siamese_by_code {
   nn::linear encoder;
   static constexpr view<const label> inputs() { return port_names<"left", "right">; }
@@ -186,7 +186,7 @@ constexpr auto siamese_by_names =
 
 static_assert(ValidTopology<siamese_by_names>);
 
-// Composites in composites, of two outputs, one clause order and its reverse.
+// Nested composites with two outputs, with clauses in one order and in reverse.
 constexpr auto inner = topology(sublayer<"a">(nn::linear{.in_features = 4, .out_features = 2}),
                                 sublayer<"act">(nn::tanh{}), connect<"x", "a.input">, connect<"a.output", "act.input">,
                                 connect<"a.output", "before">, connect<"act.output", "after">);
@@ -206,7 +206,7 @@ static_assert(output_types_of<outer, input<"N", 4>>[1].dims == shape{"N", 2});
 static_assert(output_types_of<outer_reversed, input<"N", 4>> == output_types_of<outer, input<"N", 4>>);
 static_assert(output_type_of<inception, input<"N", 4>>.dims == shape{"N", 8});
 
-// A layer whose numbers are members, so known when it runs; what it runs is made of them there.
+// A layer with run-time options; it builds its sublayers from them.
 struct hidden_by_code {
   std::int64_t features = 1, width = 1;
   constexpr auto forward(auto& s, const auto& x) const {
@@ -227,7 +227,7 @@ struct shifted_by_code {
         x);
   }
 };
-// Connections that make no sense, in a layer that chooses them when it runs.
+// Invalid connections in a layer that chooses them at run time.
 struct unconnected_by_code {
   std::int64_t features = 1;
   constexpr auto forward(auto& s, const auto& x) const {

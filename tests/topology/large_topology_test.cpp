@@ -1,4 +1,4 @@
-// A topology of 200 sublayers: that this compiles is the test.
+// A topology of 200 sublayers must compile.
 #include <boost/test/unit_test.hpp>
 
 import lamina;

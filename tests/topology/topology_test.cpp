@@ -1,4 +1,4 @@
-// Topologies: names, order, nesting, shapes through all layers, and the same walk at run time.
+// Topologies: names, order, nesting, shapes through all layers, and the same traversal at run time.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -26,7 +26,7 @@ static_assert(no_error<shape_check<lenet, input<"N", 1, 28, 28>>>);
 static_assert(output_type_of<lenet, input<"N", 1, 28, 28>> == tensor_type{dtype::float32, {"N", 10}});
 static_assert(output_type_of<lenet, input<3, 1, 28, 28>> == tensor_type{dtype::float32, {3, 10}});
 static_assert(output_type_of<lenet, port_input<"input", double, dyn, 1, 28, 28>>.dims.rank ==
-              0);  // double meets float parameters
+              0);  // double input, float parameters
 static_assert(!no_error<shape_check<lenet, input<"N", 1, 32, 32>>>);
 static_assert(no_error<typed_shape_check<lenet, dtype::float64, port_input<"input", double, "N", 1, 28, 28>>>);
 static_assert(typed_outputs_of<lenet, dtype::float64, input<"N", 1, 28, 28>>[0] ==
@@ -88,7 +88,7 @@ constexpr auto by_code = sequential(two_convolutions{keeping, keeping},
                                     sublayer<"block">(nn::residual{sequential(keeping, nn::batch_norm2d{4})}));
 static_assert(output_type_of<by_code, input<"N", 4, 8, 8>>.dims == shape{"N", 4, 8, 8});
 
-// A family of topologies is a variable template; a layer that is no topology can be a whole model.
+// A variable template as a family of topologies; a plain layer as a whole model.
 template <int depth> constexpr auto tower =
     sequential(tower<depth - 1>, nn::linear{.in_features = 4, .out_features = 4}, nn::relu{});
 template <> constexpr auto tower<0> = sequential(nn::relu{});

@@ -1,4 +1,4 @@
-// Updates by several batches: gradients of all their samples, the bits of shards, the last group of an epoch.
+// Updates accumulated over several batches: gradients of all samples, the bits of shards, the last group of an epoch.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -28,7 +28,7 @@ const loss::cross_entropy by_entropy;
 BOOST_AUTO_TEST_SUITE(accumulation)
 
 BOOST_AUTO_TEST_CASE(an_update_is_by_all_samples) {
-  // 24 samples in batches of 5, 5, 5, 5 and 4 that make one update an epoch; limits are those of the sum.
+  // 24 samples in batches of 5, 5, 5, 5 and 4 form one update per epoch; clipping applies to their sum.
   for (const std::int64_t n : {5, 8, 100}) {
     wide_model net({.seed = 1});
     numbers w = weights_of(net);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(groups_are_larger_batches) {
   }
 }
 
-// Random numbers and statistics of batches too.
+// Including random numbers and batch statistics.
 BOOST_AUTO_TEST_CASE(powers_of_two_have_the_bits_of_shards) {
   const auto data = nets_test::squares(64, 1);
   for (const std::int64_t shards : {1, 2}) {
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(powers_of_two_have_the_bits_of_shards) {
 
 BOOST_AUTO_TEST_CASE(training_goes_on) {
   const auto data = nets_test::squares(70, 1);
-  const test_files::folder dir;  // tests of several instruction sets run at once
+  const test_files::folder dir;  // tests for several instruction sets run at once
   const std::string path = dir / "checkpoint";
   nets_test::regular_model whole({.seed = 1}), cut({.seed = 1});
   fit_options o{.epochs = 3, .batch = 8, .accumulate = 3};
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(mistakes) {
                }).starts_with("fit: `accumulate` is " + std::to_string(n) + " with batches of 4; expected 1 to 4096"));
 }
 
-// Step by step: the bits of fit, also of random numbers and statistics of batches.
+// Step by step: the bits of fit, including random numbers and batch statistics.
 BOOST_AUTO_TEST_CASE(steps_have_the_bits_of_fit) {
   const auto data = nets_test::squares(48, 1);
   for (const std::int64_t n : {2, 3, 4}) {
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(steps_of_an_update) {
   BOOST_TEST(std::fabs(first - item(evaluate(reduce_mean(square(reshape(net(x), {6}) - y))))) < 1e-12);
   step(x2, y2);
   BOOST_TEST(distance(weights_of(net), w) == 0);
-  // Targets of another rank would be another program.
+  // Targets of another rank would need another program.
   BOOST_TEST(message_of([&] { step(x, matrix<double>(6, 1)); }) ==
              "training: targets changed type or rank after 2 of 3 batches of an update; expected the "
              "same in all");
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(steps_of_an_update) {
   for (const std::int64_t n : {-1, 0, 4097})
     BOOST_TEST(message_of([&] { training(net, squared, optim::sgd{}, {.accumulate = n}); }) ==
                "training: `accumulate` is " + std::to_string(n) + "; expected 1 to 4096 batches");
-  // Another model that is assigned meanwhile begins an update of its own.
+  // After another model is assigned, an update starts over.
   step(x, y);
   net = wide_model({.seed = 2});
   wide_model other({.seed = 2});

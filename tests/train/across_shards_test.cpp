@@ -1,4 +1,5 @@
-// Batch norm by the statistics of all shards of an update: the bits of any number of threads, and the numbers of one shard.
+// Batch norm with statistics across all shards of an update: equal bits for any number of threads, and the numbers of
+// one shard.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace {
 
 const loss::cross_entropy by_entropy;
 
-// Two layers of statistics, so that the second ones wait for the first, and one over features.
+// Two layers with statistics, the second depending on the first, and one over features.
 template <bool Across> constexpr auto deep_net = sequential(
     sublayer<"conv">(nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
     sublayer<"norm">(nn::batch_norm2d{.num_features = 4, .across_shards = Across}), nn::relu{},
@@ -59,7 +60,7 @@ template <class Model> Model alone(const image_dataset& data, const fit_options&
 
 BOOST_AUTO_TEST_SUITE(statistics_across_shards)
 
-// Also with a last batch of 2 samples, whose shards are mostly empty.
+// Also with a last batch of 2 samples, which leaves most shards empty.
 BOOST_AUTO_TEST_CASE(shards_have_the_statistics_of_the_batch) {
   const auto data = squares(50, 1);
   const auto whole = alone<deep_model<false>>(data, {.epochs = 3, .batch = 16});
@@ -68,7 +69,7 @@ BOOST_AUTO_TEST_CASE(shards_have_the_statistics_of_the_batch) {
   for (const std::int64_t shards : {2, 4, 8}) {
     const auto cut = alone<deep_model<true>>(data, {.epochs = 3, .batch = 16, .shards = shards});
     BOOST_TEST(farthest(whole.parameters(), cut.parameters()) < 1e-9);
-    // Those of shards are others.
+    // Statistics of single shards give other results.
     const auto own = alone<deep_model<false>>(data, {.epochs = 3, .batch = 16, .shards = shards});
     BOOST_TEST(farthest(whole.parameters(), own.parameters()) > 1e-4);
   }
@@ -92,7 +93,7 @@ BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
   check(across_model({.seed = 1}), {.epochs = 2, .batch = 8, .accumulate = 2});
 }
 
-// The shards of all batches of an update.
+// Statistics cover the shards of all batches of an update.
 BOOST_AUTO_TEST_CASE(batches_of_one_update_are_one) {
   const auto data = squares(64, 1);
   const auto whole = alone<across_model>(data, {.epochs = 2, .batch = 32, .shards = 8});
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(batches_of_one_update_are_one) {
   BOOST_TEST(same_bits(whole.parameters(), parts.parameters()));
 }
 
-// A layer of one's own with a sum over shards that is no statistic: the gradient goes through it.
+// A user-defined layer with a sum over shards that is not a statistic: the gradient passes through it.
 namespace {
 struct centered {
   constexpr auto forward(auto& s, const auto& x) const {
@@ -116,7 +117,7 @@ using centered_model = model<centered_net, input<"N", 1, 6, 6>, policies<element
 }  // namespace
 BOOST_AUTO_TEST_CASE(sums_of_sums) {
   const auto data = squares(32, 1);
-  // The sum of equal sums is one for each shard: in one shard it is times 1.
+  // The sum over shards of equal terms is their number times the term; in one shard it is the term.
   const auto two = alone<centered_model>(data, {.epochs = 2, .batch = 16, .shards = 2});
   for (const auto& n : trained_by<centered_model>(optim::sgd{.lr = 0.05, .momentum = 0.9}, centered_model({.seed = 1}),
                                                   2, data, {.epochs = 2, .batch = 16, .shards = 2}))

@@ -1,4 +1,4 @@
-// Low-rank adapters: what the model computes with them, what is trained, what files hold, and that merging can be undone.
+// Low-rank adapters: results, trained parameters, files, and merging that can be undone.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ void set_random(parameter_store& all, std::string_view part, int seed) {
     p.assign(v);
   }
 }
-// W + scale b a, by hand, for a weight whose first axis has the rows of b.
+// W + scale b a, computed here, for a weight whose first axis has the rows of b.
 void merge_by_hand(parameter_store& plain, const parameter_store& adapted, const std::string& name, double scale) {
   const auto a = adapted.find(name + ".lora_a")->value().elements<float>(),
              b = adapted.find(name + ".lora_b")->value().elements<float>();
@@ -73,7 +73,7 @@ bool kept(const parameter_store& before, const parameter_store& now, std::string
   const any_tensor &a = before.find(name)->value(), &b = now.find(name)->value();
   return a.type() == b.type() && std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
-// Adapters with other numbers than 0 compute what a model with their sum as weights computes.
+// A model with nonzero adapters gives the results of a model with the merged weights.
 template <class Model>
 void computes_the_sum(const Model& from, const strings& weights, double tolerance, const auto& x) {
   Model plain(from), adapted(from);
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(projections_of_attention) {
   computes_the_sum(model<attending, input<"N", "T", 8>>({.seed = 1}),
                    {"a.in_proj_weight", "a.out_proj.weight", "g.q_proj.weight", "g.v_proj.weight"}, 1e-4, x);
 }
-// Weights that are sliced, convolved with, read in each iteration, or looked up.
+// Weights that are sliced, convolved with, used in each iteration, or looked up.
 BOOST_AUTO_TEST_CASE(what_is_no_product_with_the_whole_matrix) {
   const auto x = random_tensor<tensor<float, extents<dyn, dyn, 8>>>({2, 5, 8}, 1);
   computes_the_sum(model<by_parts, input<"N", "T", 8>>({.seed = 1}), {"m.in_proj_weight"}, 1e-5, x);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_product_with_the_whole_matrix) {
                    vector<std::int64_t>{3, 0, 8, 3});
 }
 
-// Against central differences of the loss, in double.
+// Compared with central differences of the loss, in double.
 BOOST_AUTO_TEST_CASE(gradients_of_the_factors) {
   small64 net({.seed = 1});
   add_lora(net, {"fc1.weight", "fc2.weight"}, {.rank = 2, .alpha = 3});
@@ -226,13 +226,13 @@ BOOST_AUTO_TEST_CASE(files_of_adapters) {
   BOOST_TEST(same_bits(other(x), net(x)));
   BOOST_TEST(!same_bits(other(x), begin));
   BOOST_TEST(!other.parameters().find("fc2.bias")->trainable());
-  // In the place of adapters of another rank; those of other weights stay.
+  // Replaces adapters of another rank; adapters of other weights stay.
   small third({.seed = 1});
   add_lora(third, {"fc*"}, {.rank = 4});
   load_lora(third, dir / "a");
   BOOST_TEST(same_bits(third(x), net(x)));
   BOOST_TEST(third.parameters().find("fc2.weight.lora_a"));
-  // What does not fit changes nothing.
+  // A mismatch changes nothing.
   constexpr static auto wider = sequential(sublayer<"fc1">(nn::linear{.in_features = 6, .out_features = 9}));
   model<wider, input<"N", 6>> wide({.seed = 1});
   const auto before = wide;
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(files_of_adapters) {
   BOOST_TEST((wide.core().inference().id() == before.core().inference().id()));
 }
 
-// A net whose weight is [in, out], as files of ONNX have them.
+// A net whose weight is [in, out], as in ONNX files.
 BOOST_AUTO_TEST_CASE(nets_from_files) {
   test_files::folder dir;
   auto p = std::make_shared<ir::program>();
@@ -294,7 +294,7 @@ BOOST_AUTO_TEST_CASE(nets_from_files) {
       }
   };
   check(run(core));
-  // A net that is saved with adapters has them; one that is saved merged is as it was.
+  // A net saved with adapters keeps them; a net saved merged has the original structure.
   save_net(dir / "net", core.inference(), core.parameters());
   auto again = core_of(load_net(dir / "net"));
   check(run(again));
@@ -322,7 +322,7 @@ BOOST_AUTO_TEST_CASE(steps_go_on_with_adapters) {
   for (const auto& p : before.parameters())
     if (p.role() == state_role::parameter && !kept(before.parameters(), net.parameters(), p.name()))
       moved.push_back(p.name());
-  // The gradient of `a` is 0 as long as `b` is.
+  // The gradient of `a` is 0 while `b` is 0.
   BOOST_TEST(moved == (strings{"fc2.bias", "fc1.weight.lora_b"}), boost::test_tools::per_element());
   step(x, y);
   BOOST_TEST(!kept(before.parameters(), net.parameters(), "fc1.weight.lora_a"));

@@ -1,4 +1,4 @@
-// Optimizers against their published formulas in double, 50 steps each, and optimizers made of them.
+// Optimizers against their published formulas in double, 50 steps each, and optimizers composed of them.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ namespace {
 
 using list = std::vector<double>;
 
-// Slots by name, which begin with zeros.
+// Slots by name, initially zeros.
 class slots {
  public:
   explicit slots(std::size_t n) : n_(n) {}
@@ -41,7 +41,7 @@ class slots {
   std::map<std::string, list> all_;
 };
 using formula = std::function<void(list& w, const list& g, slots& s, double rate, int t)>;
-// The same of a formula for one element.
+// An elementwise formula applied to all elements.
 formula each(const std::function<void(double& w, double g, slots& s, std::size_t i, double rate, int t)>& f) {
   return [=](list& w, const list& g, slots& s, double rate, int t) {
     for (std::size_t i = 0; i < w.size(); ++i) f(w[i], g[i], s, i, rate, t);
@@ -65,7 +65,7 @@ list gradient_of(const list& w, int t, bool signs) {
   return g;
 }
 
-// That an optimizer moves a parameter as the formula does, in double and in float, under a rate that changes.
+// Compares an optimizer with the formula, in double and in float, with a varying rate.
 template <class O> void follows(const O& o, const formula& f, std::optional<shape> dims = {}, double in_float = 2e-4,
                                 double in_double = 1e-11) {
   list w = begin;
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(asgd) {
     }
     last["average"] = s["average"];
   });
-  // the average, which training reads at its end
+  // the average that replaces the weights after training
   stepper<double> step(o, begin);
   for (int t = 1; t <= 50; ++t) step(gradient_of(begin, t, false), o.lr * (1 + 0.25 * (t % 3)));
   const auto average = step.store.find("optimizer.w.average")->value().elements<double>();
@@ -252,10 +252,10 @@ BOOST_AUTO_TEST_CASE(rmsprop_centered) {
             m = 0.5 * m + g / (std::sqrt(v - mean * mean) + 1e-8);
             w -= rate * m;
           }),
-          {}, 5e-3);  // differences of squares, which float has fewer digits of
+          {}, 5e-3);  // differences of squares, which lose digits in float
 }
 
-// Vectors have a second moment for each element, matrices a product of those of rows and columns.
+// Vectors have a second moment for each element, matrices a product of row and column moments.
 BOOST_AUTO_TEST_CASE(adafactor) {
   const auto f = [](std::size_t rows, std::size_t columns, double epsilon, bool factored) {
     return [=](list& w, const list& g, slots& s, double rate, int t) {
@@ -296,7 +296,7 @@ BOOST_AUTO_TEST_CASE(adafactor) {
   follows(o, f(3, 4, 1e-6, true), shape{3, 4});
 }
 
-// A matrix, its singular values taken toward 1.
+// A matrix whose singular values are moved toward 1.
 BOOST_AUTO_TEST_CASE(muon) {
   const auto f = [](std::size_t rows, std::size_t columns) {
     return [=](list& w, const list& g, slots& s, double rate, int) {
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(muon) {
       for (std::size_t i = 0; i < w.size(); ++i) {
         s["m"][i] = 0.95 * s["m"][i] + 0.05 * g[i];
         const double d = 0.05 * g[i] + 0.95 * s["m"][i];
-        x[rows > columns ? i % columns * rows + i / columns : i] = d;  // rows are the shorter side
+        x[rows > columns ? i % columns * rows + i / columns : i] = d;  // transposed if there are more rows than columns
       }
       const double size = std::max(length(x), 1e-7);
       for (double& v : x) v /= size;
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(yellow_fin) {
             norm2 = std::max(norm2, 1e-6);
             const double norm2_mean = moved(s.number("norm2"), norm2);
             moved(s.number("norm"), std::sqrt(norm2));
-            list& window = s["window"];  // in a ring, as Caffe2 has it
+            list& window = s["window"];  // in a ring buffer, as in Caffe2
             window[static_cast<std::size_t>((t - 1) % 5)] = std::log(norm2);
             const auto end = window.begin() + std::min(t, 5);
             const double low = std::max(std::exp(moved(s.number("low"), *std::min_element(window.begin(), end))), 1e-6),
@@ -433,7 +433,7 @@ BOOST_AUTO_TEST_CASE(groups) {
       optim::adamw{.lr = 0.01, .weight_decay = 0.1},
       {{"*.bias", {.weight_decay = 0}}, {"head.*", {.rate_scale = 3}}, {"stem.?.weight", {.frozen = true}}}};
   const auto end = [&](const auto& optimizer, const std::string& name) {
-    stepper<double> step(optimizer, begin, {}, name, false);  // patterns that fit other parameters
+    stepper<double> step(optimizer, begin, {}, name, false);  // without the check for unmatched patterns
     list w;
     for (int t = 1; t <= 5; ++t) w = step(gradient_of(begin, t, true), 0.01);
     return w;
@@ -452,7 +452,7 @@ BOOST_AUTO_TEST_CASE(groups) {
   };
   BOOST_TEST(same(end(o, "body.weight"), like(1, 0.1)));
   BOOST_TEST(same(end(o, "body.bias"), like(1, 0)));
-  BOOST_TEST(same(end(o, "head.bias"), like(1, 0)));  // the first pattern that fits
+  BOOST_TEST(same(end(o, "head.bias"), like(1, 0)));  // the first matching pattern applies
   BOOST_TEST(same(end(o, "head.weight"), like(3, 0.1)));
   BOOST_TEST(end(o, "stem.0.weight") == begin, boost::test_tools::per_element());
   BOOST_TEST(same(end(o, "stem.10.weight"), like(1, 0.1)));
@@ -488,7 +488,7 @@ BOOST_AUTO_TEST_CASE(averages) {
                            "step " << t << ", element " << i << ": " << average[i] << ", not " << s["average"][i]);
       }
     }
-    // exchanged, and back
+    // swapped, and back
     BOOST_TEST(swap_averages(step.store) == 1);
     const auto exchanged = step.store.find("w")->value().elements<double>();
     for (std::size_t i = 0; i < w.size(); ++i) BOOST_TEST(std::abs(exchanged[i] - s["average"][i]) < 1e-12);
@@ -537,7 +537,7 @@ BOOST_AUTO_TEST_CASE(one_in_another) {
   static_assert(!RowOptimizer<decltype(optim::lookahead{optim::sgd{}})>);
 }
 
-// The update of each is one pass over parameter, gradient and slots; what depends on the step alone is computed once.
+// Each update is one pass over parameter, gradient and slots; values that depend only on the step are computed once.
 BOOST_AUTO_TEST_CASE(updates_are_one_kernel) {
   const auto passes = [](const auto& o) {
     stepper<float> step(o, list(4096, 1.0));
@@ -554,7 +554,7 @@ BOOST_AUTO_TEST_CASE(updates_are_one_kernel) {
   BOOST_TEST(passes(optim::sgd{.momentum = 0.9, .nesterov = true}) == 1);
 }
 
-// All in a training of a net, whose loss falls.
+// Each optimizer lowers the loss of a net.
 BOOST_AUTO_TEST_CASE(each_of_them_trains) {
   const auto x = nets_test::random_tensor<matrix<float>>({32, 3}, 1);
   matrix<float> y(32, 2);

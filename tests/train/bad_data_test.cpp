@@ -1,4 +1,5 @@
-// Training on data of which some is wrong: errors name file, row and field, and what is left out is counted, and nothing else is lost.
+// Training on partly invalid data: errors name file, row and field; skipped samples are counted, and nothing else is
+// lost.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -28,7 +29,7 @@ using classifier = model<line, input<"N", 2>>;
 constexpr auto regression = sequential(sublayer<"line">(nn::linear{.in_features = 2, .out_features = 1}));
 using regressor = model<regression, input<"N", 2>>;
 
-// Sample i: numbers, a class i % 3; `wrong` has another class.
+// Sample i: numbers and the class i % 3; sample `wrong` has class `label`.
 struct classes {
   std::int64_t count = 30, wrong = -1, label = 3;
   std::int64_t size() const { return count; }
@@ -54,12 +55,12 @@ std::string table_of(std::int64_t rows, std::int64_t wrong, const std::string& r
 csv_table read(const std::string& text, const csv_options& o) { return datasets::csv_text(text, "t.csv", o); }
 const csv_options with_kind{.targets = {"kind"}, .kinds = {{"kind", column_kind::integer}}};
 
-// A picture of one color as a file of PNM.
+// A picture of one color as a PNM file.
 std::string ppm(int width, int height, char color) {
   return "P6 " + std::to_string(width) + " " + std::to_string(height) + " 255\n" +
          std::string(static_cast<std::size_t>(3 * width * height), color);
 }
-// A folder of two classes of `each` pictures of 4 x 4 pixels.
+// A folder of two classes with `each` pictures of 4 x 4 pixels.
 void write_pictures(const test_files::folder& dir, int each) {
   for (const std::string name : {"cat", "dog"}) {
     std::filesystem::create_directories(dir / name);
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_class_that_there_is_not_names_its_sample) {
              "fit: sample 17 of the validation data (row 17): class 3 is outside 0..2; the loss has 3 classes");
   BOOST_TEST(message_of([&] { evaluate(net, data, loss::cross_entropy{}, {.batch = 8}); }) ==
              "evaluate: sample 17 (row 17): class 3 is outside 0..2; the loss has 3 classes");
-  // An index that is left out is none of the classes; what it stands for is.
+  // `ignore_index` is accepted as a class only where it is set.
   classifier with({.seed = 1}), without({.seed = 1});
   fit(with, classes{.wrong = 17, .label = -100}, loss::cross_entropy{.ignore_index = -100}, optim::sgd{}, {.batch = 8});
   BOOST_TEST(message_of([&] {
@@ -139,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_row_of_a_table_is_named) {
              }) ==
              "fit: sample 9 of the training data (t.csv:13, column `kind`): class 7 is outside 0..2; the loss "
              "has 3 classes");
-  // A loop of one's own.
+  // A hand-written training loop.
   training step(net, loss::cross_entropy{}, optim::sgd{});
   double sum = 0;
   BOOST_TEST(message_of([&] {
@@ -147,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_row_of_a_table_is_named) {
                  sum += step(b);
              }) == "training: sample 11 (t.csv:13, column `kind`): class 7 is outside 0..2; the loss has 3 classes");
   BOOST_TEST(sum > 0);
-  // NaN in a table: a number that is missing, or what the caller put in its place.
+  // NaN in a table: a missing number, or the caller's replacement for it.
   BOOST_TEST(message_of([] {
                read(table_of(30, 11, "1,nan,2"), with_kind);
              }).starts_with("t.csv:13: column `b`: the value is missing"));
@@ -195,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
                for (const auto& b : dataset::batches(files, {.batch = 4, .pad = false})) static_cast<void>(b.size());
              }) == "batches: field 0 is [3x4x4] in sample 8 (" + (dir / "dog/2.ppm") + ") and [3x3x4] in sample 9 (" +
                        (dir / "dog/3.ppm") + "); {.pad = true} pads the shorter ones");
-  // A file that is cut is named once.
+  // A truncated file is named once.
   test_files::write_raw(dir / "dog/3.ppm", ppm(4, 4, 1).substr(0, 30));
   const std::string cut = message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); });
   BOOST_TEST(holds(cut, "fit: sample 9 of the training data cannot be read: " + (dir / "dog/3.ppm") + ": "));
@@ -204,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
 // ---- samples that are left out ---------------------------------------------------------------------------------------
 
 namespace {
-// Of 30 samples some are wrong in all ways: reading fails, classes, shapes.
+// 30 samples with every kind of error: reading, class, shape.
 struct mixed {
   std::int64_t size() const { return 30; }
   std::pair<std::vector<float>, std::int64_t> operator[](std::int64_t i) const {
@@ -216,7 +217,7 @@ struct mixed {
     return {{x[0], x[1]}, i == 8 ? 3 : i == 9 ? -1 : label};
   }
 };
-// Those of it that are right.
+// The valid samples of `mixed`.
 const auto right =
     dataset::map(dataset::subset(classes{},
                                  [] {
@@ -254,7 +255,7 @@ BOOST_AUTO_TEST_CASE(all_kinds_of_wrong_samples_are_left_out_and_counted) {
       BOOST_TEST(std::isfinite(*report.epochs[0].validation_loss));
       BOOST_TEST(near(weights_of(net.core()), weights_of(alone.core())));
     }
-  // Batches of one update, one of which loses more than others.
+  // Batches of one update that lose different numbers of samples.
   classifier several({.seed = 1});
   fit(several, mixed{}, loss::cross_entropy{}, optim::sgd{.lr = 0.5},
       {.batch = 10, .on_error = sample_failure::skip, .accumulate = 3});
@@ -281,7 +282,7 @@ BOOST_AUTO_TEST_CASE(all_kinds_of_wrong_samples_are_left_out_and_counted) {
 BOOST_AUTO_TEST_CASE(predictions_say_what_they_are_of) {
   classifier net({.seed = 1});
   const auto found = predict(net, mixed{}, {.batch = 7, .on_error = sample_failure::skip});
-  // Classes are not looked at.
+  // Prediction ignores classes.
   BOOST_REQUIRE(found.samples.size() == 26U);
   BOOST_TEST((found.outputs[0].shape() == shape{26, 3}));
   BOOST_REQUIRE(found.left_out.size() == 4U);
@@ -372,7 +373,7 @@ BOOST_AUTO_TEST_CASE(rows_of_another_number_of_fields_are_left_out) {
   BOOST_TEST(table.size() == 29);
   BOOST_TEST(table.skipped() == 1);
   BOOST_TEST(table.location(11) == "t.csv:14");
-  // The others are trained on as if it were not there.
+  // Training continues as if the row did not exist.
   std::string without = table_of(30, -1, {});
   std::size_t at = 0;
   for (int line = 0; line < 12; ++line) at = without.find('\n', at) + 1;
@@ -382,7 +383,7 @@ BOOST_AUTO_TEST_CASE(rows_of_another_number_of_fields_are_left_out) {
   fit(b, read(without, with_kind), loss::cross_entropy{}, optim::sgd{}, {.epochs = 2, .batch = 8});
   BOOST_TEST(report.epochs[1].skipped == 0);
   BOOST_TEST((weights_of(a.core()) == weights_of(b.core())));
-  // A table to test on, in which a word was not trained on.
+  // A test table with a category that was not in the training table.
   const auto train = read("a,b,kind\n1,2,x\n2,,y\n3,6,x\n", {.targets = {"kind"}, .missing = missing_rule::mean});
   BOOST_TEST(message_of([&] { read("a,b,kind\n1,2,x\n1,,z\n", {.like = train}); }) ==
              "t.csv:3: column `kind`: `z` is not one of its words; there are `x`, `y`");
@@ -410,7 +411,7 @@ BOOST_AUTO_TEST_CASE(sounds_whose_headers_lie_are_left_out) {
     return fit(net, data, loss::cross_entropy{}, optim::sgd{}, {.batch = 4, .on_error = on_error});
   };
   BOOST_TEST(train(sample_failure::raise).epochs[0].skipped == 0);
-  // Samples, rate of bytes, bytes of a frame.
+  // Samples, bytes per second, bytes per frame.
   for (const auto& [at, byte, why] :
        {std::tuple(40, 4, "data: size is 4, but"), std::tuple(28, 1, "fmt: expected 16000 bytes a second"),
         std::tuple(32, 4, "fmt: expected frames of 2 bytes")}) {

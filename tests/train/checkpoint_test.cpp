@@ -1,4 +1,4 @@
-// Checkpoints: training that was interrupted goes on with the bits of one that was not.
+// Checkpoints: resumed training gives the bits of uninterrupted training.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
   auto check = [](auto whole, const auto& fresh) {
     test_files::folder dir;
     const auto all = train(whole, options({}));
-    // Within the first epoch, at its last batch, after the first batch of a later one, before the very last batch.
+    // Within the first epoch, at its last batch, after the first batch of a later one, before the last batch of all.
     for (std::int64_t stop : {std::int64_t(2), batches, 2 * batches + 1, 4 * batches - 1}) {
       const auto file = dir / std::to_string(stop);
       auto first = fresh, second = fresh;
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
       BOOST_TEST(!report.stopped);
       BOOST_TEST(report.epochs.size() == 4u);
       BOOST_TEST(same_bits(second.parameters(), whole.parameters()), "stopped after " << stop << " batches");
-      // The report is that of the whole training, and the epoch that was cut counts as a whole.
+      // The report covers the whole training, and an interrupted epoch is reported as one.
       for (std::size_t e = 0; e < 4; ++e) {
         BOOST_TEST(report.epochs[e].epoch == static_cast<std::int64_t>(e) + 1);
         BOOST_TEST(std::abs(report.epochs[e].loss - all.epochs[e].loss) < 1e-12);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(going_on_gives_the_bits_of_an_uninterrupted_run) {
 
 BOOST_AUTO_TEST_CASE(stopped_at_the_end_of_an_epoch) {
   test_files::folder dir;
-  regular_model whole({.seed = 1}), first({.seed = 1}), second({.seed = 7});  // a checkpoint brings all states
+  regular_model whole({.seed = 1}), first({.seed = 1}), second({.seed = 7});  // a checkpoint contains all states
   train(whole, options({}));
   auto o = options(dir / "checkpoint");
   o.observer = [](const training_progress& p) { return !(p.epoch_ended && p.epoch == 2); };
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(no_checkpoint_yet_and_nothing_left_to_do) {
   const auto first = train(net, with_validation);
   BOOST_TEST(same_bits(net.parameters(), whole.parameters()));
   BOOST_TEST(dir.count() == 1);  // and no temporary file
-  // The checkpoint of a complete training brings its report.
+  // The checkpoint of a completed training contains its report.
   auto report = train(after, with_validation);
   BOOST_TEST(!report.stopped);
   BOOST_REQUIRE(report.epochs.size() == 4u);
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
   regular_model net({.seed = 1}), cut({.seed = 1}), other({.seed = 1});
   train(net, options(dir / "checkpoint"));
   interrupted(cut, dir / "cut", 3 * batches + 2);
-  train(other, options({}));  // its states are all there
+  train(other, options({}));  // creates all states
   const auto before = other;
   for (auto [name, expected] : {std::pair("checkpoint", "has 4 epochs and 0 batches already, but `epochs` is 3"),
                                 std::pair("cut", "has 3 epochs and 2 batches already, but `epochs` is 3")}) {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_more_epochs_than_asked_for) {
 }
 
 BOOST_AUTO_TEST_CASE(who_ends_a_training_that_is_complete_ends_nothing) {
-  // At the last batch, during the last validation.
+  // Stopped at the last batch, or during the last validation.
   for (bool at_batch : {true, false}) {
     test_files::folder dir;
     regular_model net({.seed = 1});
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(who_ends_a_training_that_is_complete_ends_nothing) {
     BOOST_TEST(at.epoch == 4);
     BOOST_TEST(at.batch == 0);
   }
-  // At the last batch of another epoch training ends after its validation.
+  // Stopped at the last batch of another epoch, training ends after its validation.
   test_files::folder dir;
   regular_model net({.seed = 1});
   auto o = options(dir / "checkpoint");
@@ -237,7 +237,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   test_files::folder dir;
   regular_model source({.seed = 1}), net({.seed = 2});
   interrupted(source, dir / "good", 7);
-  fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});  // its states are all there
+  fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, {.batch = 8});  // creates all states
   auto before = net;
   auto refuses = [&](const std::string& name, const std::string& expected, fit_options o = options({}, true)) {
     o.checkpoint = dir / name;
@@ -321,7 +321,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
       refuses("odd_figures", "state `report.epochs` has metrics of epoch 2 that are invalid");
     }
 
-  // Files of earlier versions have seven or nine figures of an epoch.
+  // Files of earlier versions have seven or nine numbers per epoch.
   for (const std::size_t figures : {7u, 9u}) {
     tensors = good.tensors;
     for (auto& t : tensors) {
@@ -344,7 +344,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
     BOOST_TEST(same_bits(older.parameters(), newer.parameters()));
   }
 
-  // Where it cannot be written, the error says so.
+  // Errors of writing are reported.
   auto o = options(dir / "absent/checkpoint");
   regular_model other({.seed = 1});
   BOOST_TEST(holds(error_of([&] { train(other, o); }), "file_error: "));
@@ -365,7 +365,7 @@ BOOST_AUTO_TEST_CASE(by_hand) {
   BOOST_TEST(same_bits(a.parameters(), b.parameters()));
 }
 
-// A loop of one's own: the states of the optimizer are there after one step, which a checkpoint then replaces.
+// A hand-written loop: one step creates the optimizer's states, which the checkpoint then replaces.
 BOOST_AUTO_TEST_CASE(a_training_step_by_step_goes_on) {
   test_files::folder dir;
   regular_model a({.seed = 1}), b({.seed = 2});

@@ -1,4 +1,4 @@
-// Losses and gradients that are not finite: which layer is named, and that nothing is changed.
+// Non-finite losses and gradients: the layer is named, and nothing changes.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -24,7 +24,7 @@ namespace {
 
 const loss::cross_entropy by_entropy;
 
-// What fit says, and whether the states that were there before are the same bit by bit.
+// The error of fit, and whether existing states kept every bit.
 template <class Net, class D, class L>
 std::string refusal(Net& net, const D& data, const L& loss, fit_options o, double rate = 0.1, bool* same = nullptr) {
   const auto before = net;
@@ -56,7 +56,7 @@ inline constexpr auto spread_net = sequential(nn::flatten{}, sublayer<"norm">(nn
                                               sublayer<"head">(nn::linear{.in_features = 36, .out_features = 3}));
 using spread_model = model<spread_net, input<"N", 1, 6, 6>>;
 
-// The root of squares: finite with an infinite slope where the difference is 0.
+// A square root of squares: finite, with an infinite slope where the difference is 0.
 struct rooted {
   ir::value operator()(const ir::value& y, const ir::value&) const { return reduce_mean(sqrt(square(y - y))); }
 };
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(the_first_layer_is_named_and_nothing_changed) {
 }
 
 BOOST_AUTO_TEST_CASE(training_goes_on_from_before_the_batch) {
-  // The rate of the third batch makes the fourth one explode; the model is what three batches made of it.
+  // The third batch's rate makes the fourth batch diverge; the model keeps the state after three batches.
   const auto rates = [](double base, std::int64_t step, std::int64_t) { return step == 2 ? 1e30 : base; };
   spread_model net({.seed = 1}), three({.seed = 1});
   const auto message = refusal(net, squares(80, 1), by_entropy, {.batch = 16, .schedule = rates});
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_is_named_where_gradients_are_checked) {
     BOOST_TEST(holds(message, " in loss"));
     BOOST_TEST(holds(message, " infinite elements"));
     BOOST_TEST(same, shards << " shards");
-    // Otherwise the next batch tells of the parameter.
+    // Otherwise the next batch reports the parameter.
     plain_model other({.seed = 1});
     const auto later = refusal(other, squares(32, 1), rooted{}, {.batch = 16, .shards = shards});
     BOOST_TEST(holds(later, "fit: the loss is not finite in epoch 1, batch 2;"));
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(an_input_is_named_with_its_sample) {
   }
 }
 
-// Infinite numbers of a mask are meant; what makes NaN of them, or what is infinite by itself, is named.
+// Infinities of a mask are intended; operations that turn them into NaN, or that overflow, are named.
 BOOST_AUTO_TEST_CASE(masks_are_not_named) {
   struct masked {
     bool fails;
@@ -177,7 +177,7 @@ BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
   };
   using wide = model<spread_net, input<"N", 1, 6, 6>, policies<element<double>>>;
   for (std::int64_t shards : {1, 4}) {
-    // With a rate of 0 the parameters stay, and the gradient of the only batch is that of a step of plain descent.
+    // With a rate of 0 the parameters stay, and the gradient of the only batch equals a step of plain gradient descent.
     wide net({.seed = 1}), same({.seed = 1}), stepped({.seed = 1});
     std::map<std::string, std::vector<double>> found;
     fit_options o{.batch = 30, .observer = reader{&found}, .shards = shards};
@@ -185,8 +185,8 @@ BOOST_AUTO_TEST_CASE(observers_get_the_gradients_of_the_last_batch) {
     BOOST_TEST(found.size() == 4u);  // weight and bias of norm and head
     o.observer = {};
     fit(same, squares(30, 1), by_entropy, optim::sgd{.lr = 0}, o);
-    BOOST_TEST(same_bits(net.parameters(), same.parameters()));  // what it reads changes nothing
-    // The same masks of dropout: one step was done before.
+    BOOST_TEST(same_bits(net.parameters(), same.parameters()));  // reading gradients changes nothing
+    // With the same dropout masks: one step came before.
     fit(stepped, squares(30, 1), by_entropy, optim::sgd{.lr = 0}, o);
     const auto before = stepped;
     fit(stepped, squares(30, 1), by_entropy, optim::sgd{.lr = 1}, o);

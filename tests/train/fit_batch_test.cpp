@@ -1,5 +1,4 @@
-// Batches of `fit`: what shorter samples are filled up with, lengths as fields, fields by their
-// names, changes of whole batches, buckets.
+// Batches of `fit`: padding of shorter samples, lengths as fields, fields by name, changes of whole batches, buckets.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -45,7 +44,7 @@ template <class F> std::string message(F f) {
   return {};
 }
 
-// Tokens of a sentence and a class of each; whole ones have all six, filled up by hand.
+// Tokens of a sentence with a class for each; `whole` ones are padded to six by hand.
 struct tagged {
   std::vector<std::int64_t> tokens, classes;
 };
@@ -67,7 +66,7 @@ constexpr auto tagger = sequential(sublayer<"table">(nn::embedding{.num_embeddin
 using tagger_model = model<tagger, port_input<"input", std::int64_t, "N", "T">>;
 const auto by_token = [](const value& y, const value& t) { return loss::cross_entropy{.ignore_index = -100}(y, t); };
 
-// Sounds of up to eight frames, and one or two numbers that are said in them.
+// Sounds of up to eight frames, with one or two numbers said in them.
 struct sounds {
   bool whole = false;
   std::int64_t size() const { return 12; }
@@ -100,7 +99,7 @@ BOOST_AUTO_TEST_CASE(a_loss_says_what_targets_are_filled_up_with) {
   const auto expected = fitted(by_hand, sentences{true}, ignores);
   BOOST_TEST(fitted(by_loss, sentences{}, ignores) == expected);
   BOOST_TEST(same_bits(by_hand.parameters(), by_loss.parameters()));
-  // A function says nothing.
+  // A plain function does not define padding.
   BOOST_TEST(message([&] {
                tagger_model net({.seed = 1});
                const auto first = fitted(net, sentences{}, by_token);
@@ -110,10 +109,10 @@ BOOST_AUTO_TEST_CASE(a_loss_says_what_targets_are_filled_up_with) {
   BOOST_TEST(fitted(by_option, sentences{}, by_token, {.epochs = 2, .batch = 4, .fill = {0, -100}}) ==
              fitted(by_function, sentences{true}, by_token));
   BOOST_TEST(same_bits(by_function.parameters(), by_option.parameters()));
-  // An option comes before the loss: class 2 for padding counts.
+  // The option overrides the loss: padding with class 2 counts.
   tagger_model other({.seed = 1});
   BOOST_TEST(fitted(other, sentences{}, ignores, {.epochs = 2, .batch = 4, .fill = {{}, 2}}) != expected);
-  // The same in validation and in `evaluate`.
+  // Validation and `evaluate` pad the same way.
   BOOST_TEST(evaluate(by_loss, sentences{}, ignores, 4).loss == evaluate(by_hand, sentences{true}, ignores, 4).loss);
   fit_options validates{.epochs = 1, .batch = 4};
   validates.validation = sentences{};
@@ -125,14 +124,14 @@ BOOST_AUTO_TEST_CASE(a_loss_says_what_targets_are_filled_up_with) {
 }
 
 BOOST_AUTO_TEST_CASE(targets_of_ctc_end_below_zero) {
-  // The batch of one sample needs no padding.
+  // A batch of one sample needs no padding.
   const auto loss_of = [](std::int64_t batch) {
     const listener_model net({.seed = 2});
     auto copy = net;
     return evaluate(copy, sounds{true}, loss::ctc{}, batch).loss;
   };
   BOOST_TEST(std::abs(loss_of(12) - loss_of(1)) < 1e-5);
-  // With lengths of inputs and targets, frames that are padding count nothing, too.
+  // With lengths of inputs and targets, padded frames are ignored, too.
   const auto with_lengths = [](bool whole, std::int64_t batch) {
     listener_model net({.seed = 2});
     return evaluate(net, sounds{whole} | dataset::with_lengths<0, 1>(), loss::ctc{}, batch).loss;
@@ -162,7 +161,7 @@ BOOST_AUTO_TEST_CASE(loaders_fill_up) {
     BOOST_TEST(rows(b) == expected, boost::test_tools::per_element());
     break;
   }
-  // Along every axis, also by `sample_source::read`.
+  // Along every axis, also in `sample_source::read`.
   const auto grids = dataset::map(sentences{}, [](const tagged&, std::int64_t i) {
     auto x = matrix<float>(1 + i % 2, 2 - i % 2);
     for (auto& e : x.writable()) e = 5;
@@ -193,7 +192,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_filled_up_is_said) {
 }
 
 namespace {
-// x + 2 offset of two numbers each; the fields of a sample are not in the order of the inputs, `x` and `offset`.
+// x + 2 offset for two numbers each; a sample's fields are not in the order of the inputs `x` and `offset`.
 constexpr auto shifted =
     topology(sublayer<"line">(nn::linear{.in_features = 2, .out_features = 2}), sublayer<"sum">(nn::add{}),
              connect<"x", "line.input">, connect<"line.output", "sum.lhs">, connect<"offset", "sum.rhs">,
@@ -271,7 +270,7 @@ BOOST_AUTO_TEST_CASE(fields_are_bound_by_their_names) {
              evaluate(expected, sums<in_order>{}, metric::rmse{})[0].value);
   const auto a = predict(named, sums<mixed_up>{})[0], b = predict(expected, sums<in_order>{})[0];
   BOOST_TEST(std::memcmp(a.data(), b.data(), a.bytes()) == 0);
-  // Tuples have the names that they are given; without names the order counts.
+  // Tuples have the given names; without names the order applies.
   const auto tuples = dataset::map(
       sums<in_order>{}, [](const pair_of_numbers& x, const pair_of_numbers& offset, const pair_of_numbers& sum) {
         return std::tuple(offset, sum, std::int64_t(1), x);
@@ -279,7 +278,7 @@ BOOST_AUTO_TEST_CASE(fields_are_bound_by_their_names) {
   const auto chosen =
       tuples | dataset::named({"offset", "sum", "weight", "x"}) | dataset::fields({"sum", "offset", "x"});
   BOOST_TEST(same_bits(expected.parameters(), trained(chosen).parameters()));
-  // Rows of tensors are read as a whole.
+  // Rows of tensors are read in bulk.
   matrix<float> x(40, 2), offset(40, 2), sum(40, 2);
   for (std::int64_t i = 0; i < 40; ++i)
     for (std::size_t k = 0; k < 2; ++k) {
@@ -325,7 +324,7 @@ const loss::cross_entropy by_entropy;
 const augment::batch_mixup mixup_of_three{.classes = 3};
 const augment::batch_cutmix cutmix_of_three{.classes = 3};
 
-// The bits of a training are those of others with more threads, of replicas, and of one that is stopped and goes on.
+// The bits do not depend on threads, replicas, or on stopping and resuming.
 template <class Loss = loss::cross_entropy, class Model, class Data>
 void has_the_same_bits_everywhere(const Model& net, const Data& data, fit_options o, const Loss& by = {}) {
   const optim::adam adam{.lr = 0.01};
@@ -375,7 +374,7 @@ BOOST_AUTO_TEST_CASE(mixed_batches_have_the_same_bits_everywhere) {
 }
 
 BOOST_AUTO_TEST_CASE(mixed_batches_without_samples_that_cannot_be_read) {
-  // Every ninth sample is left out, also the one that a batch begins with; the others are mixed.
+  // Every ninth sample is left out, including the first one of a batch; the others are mixed.
   const auto all = squares(70, 1);
   const auto broken = dataset::map(all, [](const auto& sample, std::int64_t i) {
     if (i % 9 == 4) throw std::runtime_error("its file is cut");
@@ -414,7 +413,7 @@ BOOST_AUTO_TEST_CASE(batches_are_mixed_as_a_whole) {
 }
 
 namespace {
-// Batches that were seen, by epoch and first sample.
+// Batches seen, by epoch and first sample.
 struct watch {
   std::shared_ptr<std::mutex> lock = std::make_shared<std::mutex>();
   std::shared_ptr<std::multiset<std::vector<std::int64_t>>> seen =
@@ -449,7 +448,7 @@ BOOST_AUTO_TEST_CASE(a_change_sees_whole_batches) {
            .shards = shards,
            .accumulate = accumulate,
            .change_batches = seen});
-      // Gradients are asked for once, of one update.
+      // One of them is for the gradients that the observer requests.
       BOOST_TEST(seen.seen->size() == 4u);
       std::set<std::int64_t> all;
       for (const auto& b : *seen.seen) {
@@ -499,7 +498,7 @@ BOOST_AUTO_TEST_CASE(batches_are_of_buckets_and_may_drop_the_last) {
       BOOST_TEST(all.size() == (drop ? static_cast<std::size_t>(8 * batches) : 70u));
       BOOST_TEST(report.epochs[0].skipped == 0);
     }
-  // Sentences of two to six tokens, of which those of a bucket have as many or one more.
+  // Sentences of two to six tokens; lengths within a bucket differ by at most one.
   const auto bucket = dataset::length_buckets(sentences{}, 0, 2);
   const watch seen;
   fit_options o{.epochs = 2, .batch = 4};
@@ -512,7 +511,7 @@ BOOST_AUTO_TEST_CASE(batches_are_of_buckets_and_may_drop_the_last) {
     for (const auto i : b) lengths.insert(sentences{}[i].tokens.size() / 2);
     BOOST_TEST(lengths.size() == 1u);
   }
-  // A model of a fixed number of samples takes the batches that are left.
+  // A model with a fixed batch size accepts the remaining batches.
   model<plain_net, input<16, 1, 6, 6>> fixed;
   BOOST_TEST(message([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16, .drop_last = true}); }) == "");
   BOOST_TEST(message([&] { fit(fixed, data, by_entropy, optim::sgd{}, {.batch = 16}); }) != "");

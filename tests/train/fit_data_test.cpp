@@ -1,4 +1,5 @@
-// Training on data sets of any samples: several inputs and targets, numbers, lists of different lengths, rows of tensors.
+// Training on data sets of any samples: several inputs and targets, numbers, lists of different lengths, rows of
+// tensors.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -29,7 +30,7 @@ struct point {
   tensor<float, extents<3>> x;
   float y = 0;
 };
-// Points of a plane.
+// Points in a plane.
 struct plane {
   std::int64_t count = 0;
   std::int64_t size() const { return count; }
@@ -100,7 +101,7 @@ BOOST_AUTO_TEST_CASE(aggregates_with_numbers) {
 BOOST_AUTO_TEST_CASE(rows_of_tensors_are_the_same_samples) {
   const plane data{40};
   auto x = tensor<float, extents<dyn, 3>>::uninitialized({40, 3});
-  auto y = tensor<double, extents<dyn>>::uninitialized({40});  // given in the type of the output
+  auto y = tensor<double, extents<dyn>>::uninitialized({40});  // in the type of the output
   for (std::int64_t i = 0; i < 40; ++i) {
     const auto p = data[i];
     std::memcpy(x.writable().data() + 3 * i, p.x.data().data(), 12);
@@ -122,7 +123,7 @@ BOOST_AUTO_TEST_CASE(lists_of_different_lengths_are_filled_up) {
   BOOST_TEST(found[0].name == "accuracy");
   BOOST_TEST(found[0].value > 0.9);
   BOOST_TEST(found[1].value > 0.8);
-  // Samples are filled up with zeros to the longest of their batch.
+  // Samples are padded with zeros to the longest of their batch.
   const std::int64_t indices[] = {0, 3};
   std::vector<std::int64_t> tokens(12, -1), labels(2);
   void* const to[] = {tokens.data(), labels.data()};
@@ -146,10 +147,10 @@ BOOST_AUTO_TEST_CASE(several_inputs_and_targets) {
 }
 
 namespace {
-// A plane whose samples are read once an epoch; some cannot be.
+// A plane that counts reads; some samples cannot be read.
 struct watched {
   plane points;
-  std::int64_t broken = -1;  // every sample whose number is a multiple of it plus 3
+  std::int64_t broken = -1;  // samples with i % broken == 3
   std::atomic<std::int64_t>* reads = nullptr;
   std::int64_t size() const { return points.size(); }
   point operator[](std::int64_t i) const {
@@ -240,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_sample_that_cannot_be_read_ends_training) {
   }
 }
 BOOST_AUTO_TEST_CASE(samples_that_cannot_be_read_are_left_out_and_counted) {
-  // What is left is trained on as if there were no more: batches of the same samples, the mean over those.
+  // Training continues as if the invalid samples did not exist: the same batches, the mean over valid samples.
   for (const std::int64_t shards : {1, 2}) {
     std::vector<float> first;
     for (const int readers : {0, 2}) {
@@ -261,7 +262,7 @@ BOOST_AUTO_TEST_CASE(samples_that_cannot_be_read_are_left_out_and_counted) {
       else BOOST_TEST(weights_of(net) == first);
     }
   }
-  // One batch of all: the samples that are left give the same step alone.
+  // One batch of all samples: the valid ones alone give the same step.
   struct some {
     plane points{90};
     std::int64_t size() const { return 81; }
@@ -272,7 +273,7 @@ BOOST_AUTO_TEST_CASE(samples_that_cannot_be_read_are_left_out_and_counted) {
   fit(without, some{}, squared, optim::sgd{.lr = 0.1}, {.batch = 90});
   const auto a = weights_of(with), b = weights_of(without);
   for (std::size_t k = 0; k < a.size(); ++k) BOOST_TEST(std::abs(a[k] - b[k]) < 1e-5F);
-  // A model that takes a fixed number of samples cannot leave any out.
+  // A model with a fixed batch size cannot leave samples out.
   model<line, input<10, 3>> fixed;
   const std::string why = message(
       [&] { fit(fixed, watched{{90}, 10}, squared, optim::sgd{}, {.batch = 10, .on_error = sample_failure::skip}); });

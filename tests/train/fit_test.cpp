@@ -1,4 +1,4 @@
-// Training: that it learns, what it sees, what it reports, when it stops, and what it refuses.
+// Training: that it learns, the order of samples, reports, stopping, and errors.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(learns_in_float_and_in_double) {
     BOOST_TEST(std::abs(*report.epochs.back().validation_loss - after.loss) < 1e-6);
     BOOST_TEST(!report.stopped);
     BOOST_TEST(report.images_per_second > 0.0);
-    // What evaluate says is what the model answers.
+    // `evaluate` agrees with the model's predictions.
     std::int64_t hits = 0;
     for (auto [image, label] : test)
       hits += item(argmax(net(evaluate(cast<typename decltype(net)::element_type>(image))))) == label;
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(every_optimizer_learns) {
 }
 
 BOOST_AUTO_TEST_CASE(the_first_step_is_that_of_the_formula) {
-  // One batch of all examples: plain descent along the mean gradient of the head's bias, softmax(y) - onehot.
+  // One batch of all samples: gradient descent along the mean gradient of the head's bias, softmax(y) - onehot.
   model<plain_net, input<"N", 1, 6, 6>, policies<element<double>>> net({.seed = 2});
   auto data = squares(7, 3);
   std::vector<double> expected(3);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(the_last_smaller_batch_counts) {
   BOOST_TEST(batches == expected, boost::test_tools::per_element());
   BOOST_TEST(rate_of_last == 8e-3);
 
-  // With a rate of 0 an epoch's loss is the mean over all 31 examples, however they are cut.
+  // With a rate of 0 an epoch's loss is the mean over all 31 samples, for any batch size.
   auto whole = evaluate(net, squares(31, 1), by_entropy, 31), cut = evaluate(net, squares(31, 1), by_entropy, 10);
   auto report = fit(net, squares(31, 1), by_entropy, optim::sgd{.lr = 0}, {.batch = 10});
   BOOST_TEST(std::abs(whole.loss - cut.loss) < 1e-6);
@@ -191,13 +191,13 @@ BOOST_AUTO_TEST_CASE(frozen_sublayers_stay) {
 }
 
 BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
-  // Three classes in the data, four labels with the last one here; the model tells three apart.
+  // The data have three classes; here the last label is a fourth, which the model lacks.
   auto data = squares(20, 1);
   lamina::vector<std::int64_t> labels(20);
   labels.writable(17) = 3;
   image_dataset odd(data.bytes(), labels, {"a", "b", "c", "d"});
   regular_model net({.seed = 1});
-  fit(net, data, by_entropy, optim::adam{}, {.batch = 20});  // its states are all there
+  fit(net, data, by_entropy, optim::adam{}, {.batch = 20});  // creates all states
   auto before = net;
   auto message = error_of([&] { fit(net, odd, by_entropy, optim::adam{}, {.batch = 20}); });
   BOOST_TEST(message ==
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
   BOOST_TEST(error_of([&] { evaluate(net, odd, by_entropy); }) ==
              "value_error: evaluate: label 3 of image 17 of the data set is outside 0..2; the model has 3 classes");
-  // A loss that tells fewer classes apart than the model finds it out while it runs.
+  // A loss with fewer classes than the model fails at run time.
   auto of_two = [](const value& output, const value& labels) {
     return value(cross_entropy(slice(output, {.stop = 2, .axis = 1}), labels));
   };
@@ -220,19 +220,19 @@ BOOST_AUTO_TEST_CASE(labels_outside_the_classes) {
   BOOST_TEST(message ==
              "value_error: fit: sample 17 of the training data: class 2 is outside 0..1; the loss has 2 classes");
   BOOST_TEST(same_bits(net.parameters(), before.parameters()));
-  // And the model trains on.
+  // The model can still be trained.
   fit(net, data, by_entropy, optim::adam{}, {.batch = 20});
   BOOST_TEST(!same_bits(net.parameters(), before.parameters()));
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_fit_names_the_layer) {
-  // The size of the images is open, and the plan of the first batch finds that it does not fit.
+  // The extents of the image are open; planning the first batch finds the mismatch.
   model<regular_net, input<"N", 1, "H", "W">> net({.seed = 1});
   image_dataset large(image_dataset::images_type(4, 1, 8, 8), lamina::vector<std::int64_t>(4), {"a", "b", "c"});
   auto message = error_of([&] { fit(net, large, by_entropy, optim::adam{}, {.batch = 2}); });
   BOOST_TEST(holds(message, "shape_error: sublayer `head` (linear): linear expects"));
   BOOST_TEST(holds(message, "features but is given"));
-  // A loss that cannot be had of these outputs.
+  // A loss that these outputs do not support.
   auto by_rows = [](const value& output, const value& labels) {
     return value(reduce_mean(pick(reshape(output, {dyn, 1}), labels)));
   };
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite) {
   plain_model net({.seed = 1});
   auto message =
       error_of([&] { fit(net, squares(40, 1), by_entropy, optim::sgd{.lr = 1e30}, {.epochs = 5, .batch = 10}); });
-  // How many are infinite and how many NaN depends on the order of sums.
+  // The numbers of infinite and NaN elements depend on the order of sums.
   BOOST_TEST(
       holds(message,
             "value_error: fit: the loss is not finite in epoch 1, batch 2; a smaller learning rate may help (now "
@@ -295,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_goes_wrong_later) {
 }
 
 BOOST_AUTO_TEST_CASE(a_last_update_that_ruins_the_parameters) {
-  // One batch: its loss is finite, and what the update makes of the parameters shows in no other.
+  // One batch with a finite loss; no later batch shows the update's effect on the parameters.
   auto check = [](auto net, double rate) {
     auto message = error_of(
         [&] { fit(net, squares(10, 1), by_entropy, optim::sgd{.lr = rate, .weight_decay = 1e10}, {.batch = 10}); });
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
                            before.parameters()[i].value().bytes()) == 0);
 }
 
-// An observer takes back the best net so far: training goes on from there, and reads nothing that is gone.
+// An observer assigns the best net so far: training continues from there, without reading freed memory.
 BOOST_AUTO_TEST_CASE(an_observer_assigns_another_net) {
   const auto data = squares(60, 1);
   const plain_model start({.seed = 1});
@@ -343,12 +343,12 @@ BOOST_AUTO_TEST_CASE(an_observer_assigns_another_net) {
                                if (p.epoch_ended) return true;
                                if (++batches == 1) best = net;
                                if (batches == 2)
-                                 net = trained ? best : start;  // with the slots of the optimizer, and without
+                                 net = trained ? best : start;  // with the optimizer's slots, or without
                                return true;
                              }});
     BOOST_TEST(batches == 4);
     BOOST_TEST(report.epochs.size() == 2u);
-    // What the second epoch began with.
+    // The net at the start of the second epoch.
     plain_model again = trained ? best : start;
     BOOST_TEST(*report.epochs[0].validation_loss == evaluate(again, data, by_entropy).loss);
   }
@@ -361,7 +361,7 @@ BOOST_AUTO_TEST_CASE(fewer_examples_than_a_batch) {
   BOOST_TEST(std::isfinite(report.epochs[1].loss));
 }
 
-// On the 10000 test images of Fashion-MNIST, where its package is installed.
+// The 10000 test images of Fashion-MNIST, if its package is installed.
 BOOST_AUTO_TEST_CASE(a_lenet_keeps_its_accuracy_in_bfloat16) {
   const char* const folder = "/usr/share/datasets/fashion-mnist";
   if (!std::filesystem::exists(std::string(folder) + "/train-images-idx3-ubyte.gz")) return;

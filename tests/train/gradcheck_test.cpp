@@ -1,4 +1,4 @@
-// Gradients checked by differences: what is right passes, and what is wrong is named.
+// gradcheck: correct gradients pass, wrong ones are named.
 #include <boost/test/unit_test.hpp>
 
 #include <array>
@@ -26,7 +26,7 @@ matrix<double> some(std::int64_t rows, std::int64_t columns, double first) {
   return m;
 }
 
-// Layers whose weight has no gradient although results depend on it, and whose input has half of it.
+// Layers with a wrong gradient: none for the weight, or half of the input's.
 struct forgets_weight {
   constexpr auto forward(auto& s, const auto& x) const {
     return x * stop_gradient(s.parameter("weight", shape{3}, initializer::constant(0.5)));
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(right_gradients_pass) {
   BOOST_TEST(report.error < 1e-6);
   BOOST_TEST(!report.where.empty());
   BOOST_TEST(gradcheck({.second_order = true}, [](const value& x) { return exp(x) * x; }, a).message == "");
-  // Several results, one of which has no derivative, and an operand that is no float64.
+  // Several results, one of them without a derivative, and an operand other than float64.
   vector<std::int64_t> labels(2);
   labels.writable()[1] = 2;
   BOOST_TEST(
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_wrong_gradient_is_named) {
   BOOST_TEST(gradcheck({.tolerance = 0.6}, [](const value& a) { return a * stop_gradient(a); }, x).message == "");
 }
 
-// The square, whose gradient is right and says of itself that it is constant.
+// The square, with a correct gradient whose own derivative is 0.
 BOOST_AUTO_TEST_CASE(a_second_derivative_alone) {
   const matrix<double> x{{1, 2}};
   const auto f = [](const value& a) {
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(layers_and_their_parameters) {
   BOOST_TEST(std::abs(input.error - 0.5) < 1e-6);
 }
 
-// For operations that have no kernel in float64: coarser, and what is wrong is found all the same.
+// For operations without a float64 kernel: less precise, but errors are still found.
 BOOST_AUTO_TEST_CASE(operands_in_float32) {
   const matrix<float> x{{0.3f, -1.2f, 0.8f}, {1.5f, 0.1f, -0.4f}};
   const auto right = gradcheck([](const value& a) { return tanh(a) * exp(a); }, x);
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(operands_in_float32) {
   BOOST_TEST(gradcheck(forgets_weight{}, x).where.starts_with("parameter `weight` at ["));
 }
 
-// Operands keep their elements: differences are taken of copies.
+// Operands keep their elements: differences use copies.
 BOOST_AUTO_TEST_CASE(operands_stay_as_they_are) {
   const auto x = some(2, 2, 0.4);
   const auto before = std::vector<double>(x.data().begin(), x.data().end());

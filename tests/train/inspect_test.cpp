@@ -1,4 +1,4 @@
-// Histograms, wrong predictions, and their pictures.
+// Histograms, wrong predictions, and pictures of both.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -27,7 +27,7 @@ std::size_t count_of(const std::string& s, const std::string& part) {
   for (std::size_t at = s.find(part); at != s.npos; at = s.find(part, at + 1)) ++n;
   return n;
 }
-// A net that gives what it is given, on rows of scores and classes.
+// An identity net, on rows of scores and classes.
 inline constexpr auto nothing = sequential(nn::flatten{});
 using nothing_model = model<nothing, input<"N", 3>>;
 auto rows() {
@@ -144,14 +144,14 @@ BOOST_AUTO_TEST_CASE(sheets_show_the_pixels) {
   const wrong_prediction shown[] = {{.index = 0, .label = 0, .found = 1, .probability = 0.987}};
   auto s = picture_sheet(data, shown, {.title = "T", .subtitle = "words", .columns = 2});
   BOOST_TEST(s.starts_with("<svg"));
-  BOOST_TEST(holds(s, "<path stroke=\"#141414\" d=\"M1 0.5h2\"/>"));  // the two dark ones in one stroke
+  BOOST_TEST(holds(s, "<path stroke=\"#141414\" d=\"M1 0.5h2\"/>"));  // the two dark pixels in one stroke
   BOOST_TEST(holds(s, "d=\"M0 1.5h1\"/>"));
   BOOST_TEST(count_of(s, "<path stroke") == 2u);
   BOOST_TEST(holds(s, ">c 98.7 %</text>"));
   BOOST_TEST(holds(s, ">is: a&lt;b</text>"));
   BOOST_TEST(holds(s, "scale(32)"));
   s = picture_sheet(data, shown, {.inverted = false});
-  BOOST_TEST(!holds(s, "<path stroke=\"#ffffff\""));  // white is the ground
+  BOOST_TEST(!holds(s, "<path stroke=\"#ffffff\""));  // white is the background
   BOOST_TEST(holds(s, "<path stroke=\"#111111\" d=\"M0 1.5h1\"/>"));
   BOOST_TEST(holds(s, "<path stroke=\"#000000\" d=\"M0 0.5h1M1 1.5h2\"/>"));
   // Three channels.
@@ -182,10 +182,10 @@ BOOST_AUTO_TEST_CASE(confusion_is_drawn) {
   table.add(vector<std::int64_t>{0, 0, 0, 1, 1, 2}, vector<std::int64_t>{0, 0, 0, 0, 1, 2});
   const std::string names[] = {"cat", "dog", "owl & co"};
   const auto s = confusion_picture(table, names, "T");
-  BOOST_TEST(count_of(s, "<rect") == 10u);  // the ground and 9 cells
+  BOOST_TEST(count_of(s, "<rect") == 10u);  // the background and 9 cells
   BOOST_TEST(count_of(s, ">owl &amp; co</text>") == 2u);
   BOOST_TEST(holds(s, "accuracy 83.33 %"));
-  // Three quarters of the cats are found: a blue three quarters deep; a quarter is red.
+  // Three quarters of the cats are found: blue at three quarters; a quarter is red.
   BOOST_TEST(holds(s, "x=\"170\" y=\"120\" width=\"44\" height=\"44\" fill=\"#5c8af0\""));
   BOOST_TEST(holds(s, "x=\"214\" y=\"120\" width=\"44\" height=\"44\" fill=\"#eec6c6\""));
   BOOST_TEST(holds(s, "x=\"170\" y=\"164\" width=\"44\" height=\"44\" fill=\"#ffffff\""));

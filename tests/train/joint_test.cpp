@@ -1,4 +1,4 @@
-// Optimizers that see all gradients of an update together: limits of their length, sharpness-aware steps, patterns of groups.
+// Optimizers that see all gradients of an update together: global norms, sharpness-aware steps, patterns of groups.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
-// The gradient of weights and bias as one vector, limited.
+// The gradient of weights and bias as one vector, clipped.
 numbers limited(numbers g, double value, double norm, double p) {
   for (double& x : g)
     if (value > 0) x = std::min(std::max(x, -value), value);
@@ -39,7 +39,7 @@ numbers limited(numbers g, double value, double norm, double p) {
   return g;
 }
 
-// Trains by `fit`, also in shards, and by `training`; all have to follow a rule that is given weights and bias as one vector.
+// Trains by `fit`, also in shards, and by `training`; compares with a rule on weights and bias as one vector.
 template <class O> void follows(const O& o, const std::function<void(numbers& w, int t)>& rule, int steps = 4) {
   const plane data{24};
   for (const std::int64_t shards : {1, 2, 8}) {
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(limits) {
   }
   follows(optim::clipped{.base = inner, .value = 0.25, .together = true}, rule(0.25, 0, 2));
   follows(optim::clipped{.base = inner, .norm = 1e6, .together = true}, rule(0, 0, 2));
-  // One in another, whatever is outside.
+  // Nested in other optimizers.
   follows(
       optim::averaged{optim::lookahead{.base = optim::clipped{.base = inner, .norm = 0.2, .together = true}, .k = 99}},
       rule(0, 0.2, 2));
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(nets_by_name) {
       {0.5 - own[0], 0.5 - own[1], 0});
 }
 
-// Both steps of sam on the gradients that `of` gives at some weights.
+// Both steps of SAM with the gradient function `of`.
 template <class F> void sam_step(numbers& w, F of, double rate, double rho, double limit_at_first, double limit) {
   const auto length = [](const numbers& g) {
     double size = 0;
@@ -149,15 +149,15 @@ BOOST_AUTO_TEST_CASE(sam_goes_uphill_by_the_length_of_all) {
     };
   };
   follows(optim::sam{optim::sgd{.lr = 0.1}, 0.2}, rule(0, 0), 6);
-  // The limit inside is one of the second gradient.
+  // An inner limit applies to the second gradient.
   follows(optim::sam{optim::clipped{.base = optim::sgd{.lr = 0.1}, .norm = 0.3, .together = true}, 0.2}, rule(0, 0.3),
           6);
-  // The limit outside is one of both; a direction has no length.
+  // An outer limit applies to both gradients; the ascent direction is normalized.
   follows(optim::clipped{.base = optim::sam{optim::sgd{.lr = 0.1}, 0.2}, .norm = 0.3, .together = true}, rule(0.3, 0.3),
           6);
 }
 
-// A group that is frozen is no part of the length of all gradients.
+// A frozen group does not count in the norm of all gradients.
 BOOST_AUTO_TEST_CASE(frozen_groups_do_not_count_in_limits) {
   const auto rule = [](numbers& w, int) {
     const numbers g = gradient(w, plane{24}), own = limited({g.begin(), g.begin() + 3}, 0, 0.3, 2);
@@ -180,13 +180,13 @@ BOOST_AUTO_TEST_CASE(frozen_groups_do_not_count_in_limits) {
     std::copy(part.begin(), part.end(), w.begin());
   };
   follows(optim::sam{frozen(optim::sgd{.lr = 0.1}), 0.2}, uphill);
-  // A pattern that fits no parameter is refused all the same, also where it freezes.
+  // A pattern that matches no parameter is refused, also if it freezes.
   wide_model net({.seed = 1});
   const optim::groups wrong{optim::sgd{}, {{"line.bias", {.frozen = true}}, {"*.bios", {.frozen = true}}}};
   BOOST_TEST(message_of([&] { fit(net, plane{24}, squared, wrong); }).find("`*.bios`") != std::string::npos);
 }
 
-// Both gradients of an update are of one batch, also where that is in shards, or of several batches.
+// Both gradients of an update use the same batch, also with shards or several batches.
 BOOST_AUTO_TEST_CASE(sam_takes_each_batch_twice) {
   const plane data{42};
   const std::int64_t batch = 12, epochs = 13;
@@ -221,13 +221,13 @@ BOOST_AUTO_TEST_CASE(sam_takes_each_batch_twice) {
   }
 }
 
-// An update of two gradients is done or not at all, and begins with the first one whatever was done before.
+// An update of two gradients is all or nothing, and starts with the first gradient whatever came before.
 BOOST_AUTO_TEST_CASE(sam_that_fails_half_way_leaves_the_weights) {
   const plane data{24};
   for (const std::int64_t shards : {1, 2}) {
     wide_model net({.seed = 1});
     const numbers before = weights_of(net);
-    // Uphill the square of a weight is infinite.
+    // At the ascended weights the loss overflows.
     const optim::sam far{optim::adam{.lr = 0.1}, 1e200};
     BOOST_CHECK_THROW(fit(net, data, squared, far, {.batch = 24, .shards = shards}), not_finite_error);
     BOOST_TEST(distance(weights_of(net), before) == 0);
@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(sam_that_fails_half_way_leaves_the_weights) {
   }
   wide_model one({.seed = 1}), other({.seed = 1});
   for (auto* net : {&one, &other}) {
-    const int steps = net == &one ? 1 : 2;  // an odd number, and an even one, that change nothing
+    const int steps = net == &one ? 1 : 2;  // an odd and an even number of steps that change nothing
     fit(*net, data, squared, optim::sgd{.lr = 0}, {.epochs = steps, .batch = 24});
     fit(*net, data, squared, optim::sam{optim::sgd{.lr = 0.1}, 0.2}, {.epochs = 3, .batch = 24});
   }
@@ -266,13 +266,13 @@ BOOST_AUTO_TEST_CASE(what_takes_two_gradients_is_refused_where_it_cannot_be) {
 }
 
 namespace {
-// An optimizer of a user, which does not hand `prepare` on.
+// A user-defined optimizer that does not forward `prepare`.
 template <class O> struct forgetful {
   O base{};
   double lr = base.lr;
   ir::value step(update_scope& s, const ir::value& w, const ir::value& g) const { return base.step(s, w, g); }
 };
-// One that centers all gradients around their mean of elements, and one that counts what it is shown.
+// Centers all gradients around their mean; the second one counts its calls.
 struct centered {
   double lr = 0.1;
   void prepare(joint_update& all) const {
@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
                      "mean `line.weight`?"));
   BOOST_TEST(message("head.*").ends_with("matches no parameter that is updated; there are `line.weight`, `line.bias`"));
   BOOST_TEST(message("line.*") == "");
-  // The message stands before anything is trained.
+  // The message comes before any training.
   wide_model other({.seed = 1});
   const auto w = weights_of(other);
   BOOST_CHECK_THROW(fit(other, plane{8}, squared, optim::groups{optim::sgd{}, {{"nothing", {}}}}, {.batch = 8}),

@@ -1,4 +1,4 @@
-// Options of layers in nets that are trained by `fit`, written to a file and read back, in float32 and float64.
+// Options of layers in nets trained by `fit`, saved and loaded, in float32 and float64.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -48,7 +48,7 @@ matrix<std::int64_t> ids_of(std::int64_t samples, std::int64_t length) {
   return ids;
 }
 
-// Trains on all samples at once, which must help; then another model takes the file and must have the same bits.
+// Trains on all samples at once, which must lower the loss; another model loads the file and must give the same bits.
 template <class Net, class Data, class L, class... X>
 void trained_and_saved(const Data& data, const L& loss, const X&... in) {
   Net net({.seed = 1});
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(weighted_bags, T, element_types) {
                     policies<element<T>>>;
   const auto ids = ids_of(32, 5);
   const auto by = random_tensor<rows<T>>({32, 5}, 1);
-  // What is learned: sums of weights by id.
+  // Targets: sums of weights by id.
   auto sums = rows<T>::uninitialized({32, 2});
   for (std::int64_t i = 0; i < 32; ++i) {
     T all[2] = {};
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(attention_that_gives_its_weights, T, element_types
   const auto q = random_tensor<sequences<T>>({16, 3, 4}, 1), m = random_tensor<sequences<T>>({16, 5, 4}, 2);
   auto y = random_tensor<sequences<T>>({16, 3, 4}, 3);
   for (auto& v : y.writable()) v = T(0.3);
-  // The output should become a constant, and each query should attend to the first key.
+  // The output should become constant, and each query should attend to the first key.
   const auto both = [](view<const value> out, view<const value> wanted) {
     return value(reduce_mean(square(out[0] - wanted[0])) +
                  reduce_mean(square(slice(out[1], {.start = 0, .stop = 1, .axis = 3}) - 1)));
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(attention_that_gives_its_weights, T, element_types
     double sum = 0;
     for (std::size_t k = 0; k < 5; ++k) sum += static_cast<double>(weights.data()[row * 5 + k]);
     BOOST_TEST(std::abs(sum - 1) < 1e-6);
-    // Of five keys, the first of three queries sees three.
+    // The first of three queries sees three of five keys.
     BOOST_TEST((row % 3 != 0 || (weights.data()[row * 5 + 3] == 0 && weights.data()[row * 5 + 4] == 0)));
   }
 }
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(lstm_with_projections, T, element_types) {
   auto y = random_tensor<sequences<T>>({32, 4, 2}, 2);
   for (std::size_t i = 0; i < 32 * 4; ++i) {
     y.writable()[2 * i] = x.data()[3 * i] / 4;
-    y.writable()[2 * i + 1] = i % 4 ? x.data()[3 * (i - 1) + 1] / 4 : T(0);  // of the position before
+    y.writable()[2 * i + 1] = i % 4 ? x.data()[3 * (i - 1) + 1] / 4 : T(0);  // of the previous position
   }
   trained_and_saved<net>(dataset::of_tensors(x, y), loss::mse{}, x);
 }
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(padding_of_tables, T, element_types) {
   trained_and_saved<net>(dataset::of_tensors(ids, y), loss::mse{}, tensor<std::int64_t, extents<dyn, 5>>(ids));
 }
 
-// Over shards the count is a mean of the counts of shards of 5, 5 and 6 samples, and stays whole.
+// The running count is the mean of the counts of shards with 5, 5 and 6 samples, and stays an integer.
 BOOST_AUTO_TEST_CASE_TEMPLATE(cumulative_statistics_in_shards, T, element_types) {
   using net_type = model<normalized, input<"N", 3>, policies<element<T>>>;
   const auto x = random_tensor<rows<T>>({21, 3}, 1);

@@ -1,4 +1,4 @@
-// Logs of training as CSV and as lines of JSON: what is in a row, and that training that goes on doubles none.
+// Training logs as CSV and as JSON lines: the contents of a row, and no duplicate rows after resuming.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -29,7 +29,7 @@ namespace {
 constexpr std::int64_t batches = 5;
 image_dataset data() { return squares(36, 1); }
 
-// Numbers by the name of their column; a row lacks those that are not there.
+// Numbers by column name; missing ones are left out.
 using row = std::map<std::string, double>;
 std::vector<std::string> split(const std::string& s, char at) {
   std::vector<std::string> all(1);
@@ -68,7 +68,7 @@ template <class Net> training_report train(Net& net, fit_options o) {
   o.validation = squares(9, 2);
   return fit(net, data(), loss::cross_entropy{}, optim::adam{.lr = 0.01}, o);
 }
-// What does not depend on the clock.
+// Removes columns that depend on the clock.
 std::vector<row> without_times(std::vector<row> rows) {
   for (auto& r : rows) {
     BOOST_TEST(r.erase("seconds") == 1u);
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_row_for_each_epoch) {
                          {"validation_loss", *e.validation_loss},
                          {"validation_accuracy", *e.validation_accuracy},
                          {"skipped", 0}};
-      BOOST_TEST((without_times({rows[i]})[0] == expected));  // to the bit
+      BOOST_TEST((without_times({rows[i]})[0] == expected));  // equal bits
     }
   }
 }
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_row_for_each_batch) {
   }
 }
 
-// Training that ends within an epoch, at its end, or with a log that is ahead of the checkpoint, and goes on.
+// Training that ends within an epoch, at its end, or with a log newer than the checkpoint, and resumes.
 BOOST_AUTO_TEST_CASE(training_that_goes_on_doubles_no_row) {
   for (bool every_batch : {false, true}) {
     const auto observed = [&](const test_files::folder& dir, observer more) {
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(training_that_goes_on_doubles_no_row) {
       };
       fit_options o{.epochs = 4, .observer = observed(dir, until(stop)), .checkpoint = dir / "now", .resume = true};
       train(first, o);
-      // A process that was killed later, as one whose checkpoint is older than its log.
+      // As after a later kill: the checkpoint is older than the log.
       std::filesystem::copy_file(dir / "now", dir / "then");
       o.observer = observed(dir, until(4));
       train(first, o);

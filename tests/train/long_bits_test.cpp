@@ -1,4 +1,5 @@
-// 200 steps of nets like those of the samples: the same bits for one to four threads, resumed, and for one, two, four and eight replicas.
+// 200 steps of nets like those of the samples: the same bits for one to four threads, after resuming, and for one, two,
+// four and eight replicas.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ struct messages {
     return {ids, label};
   }
 };
-/// Numbers, and what they say: a class, a sum, or the class of each.
+/// Numbers and their target: a class, a sum, or a class for each.
 template <class Target, std::int64_t... Extents> struct drawn {
   std::int64_t classes = 0;
   std::int64_t size() const { return samples; }
@@ -97,7 +98,7 @@ constexpr auto pictures =
                nn::flatten{}, nn::linear{.in_features = 16 * 4 * 4, .out_features = 32}, nn::relu{},
                nn::linear{.in_features = 32, .out_features = 4});
 
-/// `make` gives the net to train with so many threads.
+/// `make` returns the net to train for a number of threads.
 template <class Make, class Data, class Loss, Optimizer O>
 void keeps_bits(std::string_view name, Make make, const Data& data, const Loss& loss, const O& optimizer) {
   fit_options o{.epochs = epochs, .batch = batch, .schedule = optim::cosine{.warm_up = 20}};

@@ -1,4 +1,5 @@
-// Losses against their formulas in plain double loops, with every reduction, and their gradients against differences.
+// Losses against their formulas in plain loops in double, with every reduction, and their gradients against
+// differences.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -46,8 +47,8 @@ template <class L> array result(const L& loss, const std::vector<array>& in) {
   });
 }
 
-// That a loss gives these numbers for samples, their sum, and their sum by `divisor` as the mean; that it does in float, too; and
-// that the gradients of all three are right. The operands may be of any element type.
+// Compares a loss per sample, its sum, and its sum over `divisor` as the mean, in double and float; checks the
+// gradients of all three. Operands may have any element type.
 template <class L, class... X> void agrees(L loss, const doubles& each, double divisor, const X&... x) {
   const std::vector<array> in{elements_of(x)...};
   std::vector<array> narrow;
@@ -102,7 +103,7 @@ doubles each_sample(const std::function<double(const doubles&, std::size_t)>& f)
   for (std::int64_t i = 0; i < 5; ++i) all.push_back(f(row(logits, i), static_cast<std::size_t>(labels(i))));
   return all;
 }
-// f of each element of two tensors of one shape.
+// f of each pair of elements of two tensors.
 template <class A, class B>
 doubles each_element(const A& a, const B& b, const std::function<double(double, double)>& f) {
   doubles all;
@@ -211,7 +212,7 @@ BOOST_AUTO_TEST_CASE(binary_cross_entropy) {
   for (std::size_t i = 0; i < 20; ++i)
     by_column.push_back(formula(weights[i % 4], 0)(logits.data()[i], soft.data()[i]));
   agrees(loss::binary_cross_entropy{.pos_weight = weights}, by_column, 20, logits, soft);
-  // far from 0 nothing is lost or overflows
+  // no overflow and no loss of digits far from 0
   const matrix<double> far{{-800.0, 800.0}};
   const matrix<std::int64_t> wrong{{1, 0}};
   const array y =
@@ -389,7 +390,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 namespace {
 
-// The probability of a target as the sum over all paths of C^T that it is left of when repeats and blanks are taken out.
+// The probability of a target: the sum over all C^T paths that give it when repeats and blanks are removed.
 double by_alignments(const std::vector<doubles>& log_p, const std::vector<std::int64_t>& target, std::int64_t blank) {
   const std::size_t steps = log_p.size(), classes = steps ? log_p[0].size() : 1;
   std::size_t paths = 1;
@@ -445,7 +446,7 @@ ctc_case some_sequences(std::int64_t blank) {
              {2, 3, 0, 1, 2},
              blank};
   const std::int64_t a = (blank + 1) % 3, b = (blank + 2) % 3;
-  // a repeated label needs a blank between; what is behind a target's end is never read
+  // a repeated label needs a blank in between; numbers after a target's end are never read
   const std::int64_t targets[] = {a, b, 77, a, a, b, 0, 0, 0, b, -5, -5, a, b, 9};
   std::copy(std::begin(targets), std::end(targets), c.targets.writable().begin());
   auto p = c.log_p.writable();
@@ -495,7 +496,7 @@ BOOST_AUTO_TEST_CASE(gradients_against_differences) {
                                   c.log_p, c.targets, c.input_lengths, c.target_lengths);
     BOOST_TEST(report.message == "");
   }
-  // behind a softmax, as in training
+  // after a softmax, as in training
   const auto report = gradcheck(
       [&](const auto& x, const auto& y, const auto& n, const auto& m) { return loss::ctc{}(log_softmax(x), y, n, m); },
       random_tensor<tensor<double, extents<dyn, dyn, dyn>>>({5, 6, 3}, 10), c.targets, c.input_lengths,
@@ -513,7 +514,7 @@ BOOST_AUTO_TEST_CASE(impossible_targets) {
   const double inf = std::numeric_limits<double>::infinity();
   BOOST_TEST(infinite[1] == inf);
   BOOST_TEST(infinite[3] == inf);
-  BOOST_TEST(infinite[4] == 0);  // nothing is what no steps stand for
+  BOOST_TEST(infinite[4] == 0);  // an empty target with no steps has probability 1
   BOOST_TEST(finite[1] == 0);
   BOOST_TEST(finite[3] == 0);
   BOOST_TEST(finite[0] == infinite[0]);
@@ -523,7 +524,7 @@ BOOST_AUTO_TEST_CASE(impossible_targets) {
   BOOST_TEST(report.message == "");
 }
 
-// A log-probability of -inf makes no path and no NaN.
+// A log-probability of -inf gives no path and no NaN.
 BOOST_AUTO_TEST_CASE(classes_that_cannot_be) {
   ctc_case c = some_sequences(0);
   for (std::int64_t t = 0; t < 6; ++t) c.log_p.writable(0, t, 0) = -std::numeric_limits<double>::infinity();
@@ -541,7 +542,7 @@ BOOST_AUTO_TEST_CASE(layouts_and_padding) {
                                                                                 v[3]);
       });
   BOOST_TEST(by_time.values == each, boost::test_tools::per_element());
-  // with two operands a target ends at its first number below 0
+  // with two operands, a target ends at its first negative number
   matrix<std::int64_t> padded{{1, 2, -1}, {1, 1, 2}, {-1, 1, 2}, {2, -1, -1}, {1, 2, -1}};
   ctc_case whole = c;
   whole.input_lengths = vector<std::int64_t>{6, 6, 6, 6, 6};
@@ -565,7 +566,7 @@ BOOST_AUTO_TEST_CASE(extents_that_are_open) {
   for (std::size_t i = 0; i < 5; ++i) BOOST_TEST(std::abs(each.values[i] - losses_of(c)[i]) < 1e-12);
 }
 
-// Enough work for several threads; the bits are those of one.
+// Large enough for several threads; the bits equal those of one.
 BOOST_AUTO_TEST_CASE(any_number_of_threads) {
   const array x = random_array(dtype::float32, {16, 80, 40}, 1);
   array y = random_array(dtype::int64, {16, 30}, 2, 1, 40), n = array_of(dtype::int64, {16}, doubles(16, 80)), m = n;
@@ -585,7 +586,7 @@ BOOST_AUTO_TEST_CASE(any_number_of_threads) {
   }
 }
 
-// A net that reads which of two numbers is larger at each step, and learns to spell the changes.
+// A net reads which of two numbers is larger at each step, and learns to output the changes.
 BOOST_AUTO_TEST_CASE(a_net_learns_to_spell) {
   model<speller, input<"N", "T", 2>> net({.seed = 1});
   training step(net, loss::ctc{}, optim::adam{.lr = 0.05});

@@ -1,4 +1,4 @@
-// Metrics against numbers worked out by hand or by their definitions; batches and merged parts against the whole.
+// Metrics against numbers computed by hand or by definition; batches and merged parts against the whole.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-13 * (1 + std::abs(b)); }
 
-// That a metric has this value of all samples at once, of batches, of two merged ones, and after a reset.
+// Checks a metric's value over all samples at once, over batches, after merging, and after a reset.
 template <class M, class X, class Y> void measures(const M& empty, const X& x, const Y& y, double expected) {
   M whole = empty;
   whole.add(x, y);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(accuracy) {
   measures(metric::accuracy{}, p, yes, 0.5);
   measures(metric::accuracy{.threshold = 0.4}, p, yes, 0.75);
   measures(metric::accuracy{}, vector<std::int64_t>{5, -3, 1, 900}, vector<std::int64_t>{5, 3, 1, 900}, 0.75);
-  metric::accuracy lists;  // of the standard library, too
+  metric::accuracy lists;  // with vectors of the standard library, too
   lists.add(std::vector<double>{0.3, 0.8}, std::vector<std::int64_t>{0, 1});
   BOOST_TEST(lists.value() == 1);
   BOOST_TEST(metric::accuracy{}.value() == 0);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(accuracy) {
 
 BOOST_AUTO_TEST_CASE(top_k) {
   measures(metric::top_k{.k = 1}, scores, labels, 0.5);
-  measures(metric::top_k{.k = 2}, scores, labels, 5.0 / 6);  // of equal scores the first classes come first
+  measures(metric::top_k{.k = 2}, scores, labels, 5.0 / 6);  // with equal scores, the first classes come first
   measures(metric::top_k{.k = 3}, scores, labels, 1);
 }
 
@@ -87,11 +87,12 @@ BOOST_AUTO_TEST_CASE(scores_of_classes) {
   measures(metric::recall{.classes = 3}, found, there, (r[0] + r[1]) / 3);
   measures(metric::f1{.classes = 3}, found, there, (f[0] + f[1]) / 3);
   measures(metric::mean_iou{.classes = 3}, found, there, (u[0] + u[1]) / 3);
-  measures(metric::mean_iou{.classes = 5}, found, there, (u[0] + u[1]) / 3);  // classes that are nowhere do not count
+  measures(metric::mean_iou{.classes = 5}, found, there, (u[0] + u[1]) / 3);  // classes that never occur do not count
   measures(metric::f1{.classes = 5}, found, there, (f[0] + f[1]) / 3);
   measures(metric::precision{.classes = 5}, found, there, (p[0] + p[1]) / 3);
   measures(metric::recall{.classes = 5}, found, there, (r[0] + r[1]) / 3);
-  // Of classes 0..4: 1 is found alone, 3 a target alone, 4 neither. Right 1, found 2, there 2 of 0; 1, 1, 2 of 2.
+  // Of classes 0..4, 1 is only predicted, 3 only a target, 4 neither. Class 0: 1 right, 2 predicted, 2 targets; class
+  // 2: 1, 1, 2.
   const vector<std::int64_t> some_there{0, 0, 2, 2, 3}, some_found{0, 1, 2, 1, 0};
   measures(metric::precision{.classes = 5}, some_found, some_there, (0.5 + 0 + 1 + 0) / 4);
   measures(metric::recall{.classes = 5}, some_found, some_there, (0.5 + 0 + 0.5 + 0) / 4);
@@ -102,7 +103,7 @@ BOOST_AUTO_TEST_CASE(scores_of_classes) {
   metric::recall each{.classes = 3};
   each.add(found, there);
   for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(near(each.per_class()[i], r[i]));
-  // of two classes the second alone, from probabilities
+  // binary: the probability of the second class only
   const vector<double> probability{0.9, 0.2, 0.7, 0.4, 0.8};
   const vector<std::int64_t> positive{1, 0, 0, 1, 1};
   measures(metric::precision{.over = metric::average::binary}, probability, positive, 2.0 / 3);
@@ -146,7 +147,7 @@ BOOST_AUTO_TEST_CASE(perplexity) {
   measures(metric::perplexity{.ignore_index = 0}, logits, labels, std::exp(some));
 }
 
-// By the definition: pairs that are in order, and steps of the curve, by loops over all samples.
+// By definition, in loops over all samples: ordered pairs, and steps of the curve.
 BOOST_AUTO_TEST_CASE(rankings) {
   vector<float> score(40);
   vector<std::int64_t> target(40);
@@ -189,8 +190,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_one_shape) {
   const vector<double> x{1, 2.5, -1, 4}, y{2, 2, 0, 8};
   measures(metric::mae{}, x, y, 6.5 / 4);
   measures(metric::rmse{}, x, y, std::sqrt(18.25 / 4));
-  measures(metric::r2{}, x, y, 1 - 18.25 / 36);  // targets about their mean 3: 1 + 1 + 9 + 25
-  // a large mean: sums of squares would have no digit of it
+  measures(metric::r2{}, x, y, 1 - 18.25 / 36);  // squared deviations of targets from their mean 3: 1 + 1 + 9 + 25
+  // a large mean: sums of squares would lose all digits
   vector<double> far = x.copy(), off = y.copy();
   for (double& v : far.writable()) v += 1e9;
   for (double& v : off.writable()) v += 1e9;

@@ -1,4 +1,4 @@
-// The networks that the tests of training teach the data set of squares. Include it after nets.h.
+// The networks that training tests fit to the data set of squares. Include it after nets.h.
 #pragma once
 
 namespace nets_test {
@@ -6,7 +6,7 @@ namespace nets_test {
 inline constexpr auto plain_net = lamina::sequential(
     lamina::nn::flatten{}, lamina::sublayer<"hidden">(lamina::nn::linear{.in_features = 36, .out_features = 16}),
     lamina::nn::relu{}, lamina::sublayer<"head">(lamina::nn::linear{.in_features = 16, .out_features = 3}));
-/// With a generator and running statistics, which training must carry along; statistics are those of all shards, or of each.
+/// With a generator and running statistics, which training must preserve; statistics across shards, or per shard.
 template <bool AcrossShards> inline constexpr auto normalized_net = lamina::sequential(
     lamina::sublayer<"conv">(lamina::nn::conv2d{.in_channels = 1, .out_channels = 4, .kernel_size = 3}),
     lamina::sublayer<"norm">(lamina::nn::batch_norm2d{.num_features = 4, .across_shards = AcrossShards}),

@@ -1,4 +1,4 @@
-// Observers that compare epochs: early stopping, the best weights, checkpoints; what observers are told.
+// Observers that compare epochs: early stopping, best weights, checkpoints; and the events they receive.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -26,7 +26,7 @@ namespace {
 
 const loss::cross_entropy by_entropy;
 
-// How many epochs pass before an observer ends training, told of these losses of validation.
+// The number of epochs until an observer ends training, for these validation losses.
 std::size_t epochs_with(const observer& o, const std::vector<double>& losses, std::vector<epoch_report> before = {}) {
   plain_model net({.seed = 1});
   const auto earlier = static_cast<std::int64_t>(before.size());
@@ -50,7 +50,7 @@ std::size_t epochs_with(const observer& o, const std::vector<double>& losses, st
   return 0;
 }
 
-// A rate that teaches for some epochs, and spoils everything after them.
+// A rate that trains well for some batches and ruins the net afterwards.
 struct ruinous {
   std::int64_t good;  // batches
   double operator()(double base, std::int64_t step, std::int64_t) const { return step < good ? base : 300 * base; }
@@ -58,7 +58,7 @@ struct ruinous {
 constexpr std::int64_t batches = 5;
 image_dataset data() { return squares(36, 1); }
 
-// The parameters and running statistics of a store, which serve.
+// Compares the parameters and running statistics, which inference uses.
 bool same_served(const parameter_store& a, const parameter_store& b) {
   for (const auto& p : a)
     if ((p.role() == state_role::parameter || p.role() == state_role::statistic) &&
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(early_stopping_counts_epochs_without_a_gain) {
   BOOST_TEST(epochs_with(stop_early{.patience = 1}, waves) == 2u);
   BOOST_TEST(epochs_with(stop_early{.patience = 2}, waves) == 7u);
   BOOST_TEST(epochs_with(stop_early{.patience = 3}, waves) == 8u);
-  // 3.9 is no gain over 4 then, and 4 is the best one for good.
+  // 3.9 does not improve on 4 by enough, so 4 stays the best.
   BOOST_TEST(epochs_with(stop_early{.patience = 2, .min_delta = 0.5}, waves) == 5u);
   BOOST_TEST(epochs_with(stop_early{.patience = 2, .from_epoch = 3}, flat) == 5u);
   BOOST_TEST(epochs_with(stop_early{.patience = 1, .of = monitored::validation_accuracy}, flat) == 3u);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(early_stopping_counts_epochs_without_a_gain) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   BOOST_TEST(epochs_with(stop_early{.patience = 2}, {nan, 5, nan, 4, nan, nan}) == 6u);
   BOOST_TEST(epochs_with(stop_early{.patience = 2}, {nan, nan}) == 2u);
-  // The same observer begins again with each training.
+  // The same observer starts over with each training.
   const observer again = stop_early{.patience = 2};
   BOOST_TEST(epochs_with(again, flat) == 4u);
   BOOST_TEST(epochs_with(again, flat) == 4u);
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_training_that_was_stopped_early_is_done) {
   const auto first = fit(net, data(), by_entropy, optim::sgd{.lr = 0}, options(2));
   BOOST_TEST(first.epochs.size() == 3u);
   plain_model again({.seed = 2});
-  fit(again, data(), by_entropy, optim::sgd{.lr = 0}, {.batch = 8});  // makes the slots
+  fit(again, data(), by_entropy, optim::sgd{.lr = 0}, {.batch = 8});  // creates the slots
   const auto position = load_checkpoint(again.parameters(), dir / "now");
   BOOST_TEST(position.ended);
   BOOST_TEST(position.epoch == 3);
@@ -162,11 +162,11 @@ BOOST_AUTO_TEST_CASE(a_training_that_was_stopped_early_is_done) {
     BOOST_TEST(*report.epochs[2].validation_loss == *first.epochs[2].validation_loss);
     BOOST_TEST(same_served(other.parameters(), net.parameters()));
   }
-  // With more patience it goes on: the fourth epoch without a gain is the fifth one.
+  // With more patience training continues: the fifth epoch is the fourth one without improvement.
   const auto more = fit(net, data(), by_entropy, optim::sgd{.lr = 0}, options(4));
   BOOST_TEST(trained == 2 * batches);
   BOOST_TEST(more.epochs.size() == 5u);
-  // One that ends with its last epoch was not ended by an observer.
+  // Training that ends with its last epoch was not ended by an observer.
   fit(net, data(), by_entropy, optim::sgd{.lr = 0}, {.epochs = 1, .batch = 8, .checkpoint = dir / "whole"});
   BOOST_TEST(!load_checkpoint(again.parameters(), dir / "whole").ended);
 }
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(the_best_epoch_goes_on_from_the_checkpoint) {
   const auto all = fit(whole, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{}, false));
   BOOST_TEST(all.best_epoch > 0);
   BOOST_TEST(all.best_epoch <= 3);
-  // At the end of an epoch, and within one.
+  // Stopped at the end of an epoch, and within one.
   for (const bool within : {false, true}) {
     std::filesystem::remove(dir / "now");
     const observer ends = [=](const training_progress& p) {
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(the_best_epoch_goes_on_from_the_checkpoint) {
     const auto report = fit(second, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{}, true));
     BOOST_TEST(report.best_epoch == all.best_epoch);
     BOOST_TEST(same_served(second.parameters(), whole.parameters()));
-    // A number that was not watched has its best epoch among those of this call.
+    // The best epoch by another number is chosen among those of this call.
     test_files::write_raw(dir / "now", before);
     const auto other =
         fit(third, data(), by_entropy, optim::sgd{.lr = 0.05}, options(keep_best{.of = monitored::loss}, true));
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_a_training_lacks_are_refused) {
   BOOST_TEST(holds(message(keep_checkpoints{.folder = dir / "a", .last = 0}), "there is nothing to write"));
   BOOST_TEST(holds(message(keep_checkpoints{.folder = dir / "a", .every = 0}), "`every` 0"));
   BOOST_TEST(dir.count() == 0);
-  // A net that tells no classes apart has no accuracy.
+  // A net without classes has no accuracy.
   struct numbers {
     std::int64_t size() const { return 8; }
     std::pair<std::vector<float>, std::vector<float>> operator[](std::int64_t i) const {
@@ -253,11 +253,11 @@ BOOST_AUTO_TEST_CASE(the_best_weights_are_put_back) {
   BOOST_TEST(report.best_epoch == static_cast<std::int64_t>(best) + 1);
   BOOST_TEST(same_served(net.parameters(), (*seen.nets)[best].parameters()));
   BOOST_TEST(!same_served(net.parameters(), seen.nets->back().parameters()));
-  // The memory of the optimizer stays that of the last step.
+  // The optimizer's slots stay those of the last step.
   const auto slot = [](const regular_model& of) -> const parameter& { return *of.parameters().find("optimizer.step"); };
   BOOST_TEST(slot(net).value().elements<float>()[0] == 30.0f);
   BOOST_TEST(std::abs(evaluate(net, squares(30, 2), by_entropy).loss - *report.epochs[best].validation_loss) < 1e-6);
-  // The file serves.
+  // The file is loadable as a model.
   regular_model served({.seed = 5});
   load(served, dir / "best");
   BOOST_TEST(same_served(served.parameters(), net.parameters()));
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(the_best_weights_are_those_of_the_last_epoch_where_all_were
   BOOST_TEST(same_bits(net.parameters(), seen.nets->back().parameters()));
 }
 
-// An epoch that another observer cuts short counts for nothing.
+// An epoch that another observer ends early does not count.
 BOOST_AUTO_TEST_CASE(the_best_weights_come_back_from_within_an_epoch) {
   regular_model net({.seed = 1});
   recorded seen{.net = &net};
@@ -310,7 +310,7 @@ BOOST_AUTO_TEST_CASE(the_best_weights_outlive_the_process) {
   BOOST_REQUIRE(best_of(report) == best);
   BOOST_TEST(report.best_epoch == static_cast<std::int64_t>(best) + 1);
   BOOST_TEST(same_served(second.parameters(), (*seen.nets)[best].parameters()));
-  // Without the file the best one of this call is meant.
+  // Without the file, only epochs of this call count.
   regular_model third({.seed = 8});
   o.observer = keep_best{};
   o.epochs = 7;
@@ -339,7 +339,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_the_last_and_the_best_epochs) {
   };
   BOOST_TEST(epoch_of(dir / "epoch-0005.safetensors") == 5);
   BOOST_TEST(epoch_of(dir / "best.safetensors") == static_cast<std::int64_t>(best_of(report)) + 1);
-  // Training goes on from either one, to the same bits.
+  // Training resumes from either file, to the same bits.
   for (const char* name : {"epoch-0005.safetensors", "best.safetensors"}) {
     regular_model next({.seed = 7});
     auto o = plain;
@@ -376,7 +376,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_of_every_other_epoch_go_on_with_those_before) {
 
 BOOST_AUTO_TEST_CASE(an_old_checkpoint_stays_where_a_new_one_cannot_be_written) {
   test_files::folder dir;
-  std::filesystem::create_directories(dir / "epoch-0003.safetensors");  // in the way
+  std::filesystem::create_directories(dir / "epoch-0003.safetensors");  // a folder with the checkpoint's name
   plain_model net({.seed = 1});
   const auto message = error_of([&] {
     fit(net, data(), by_entropy, optim::sgd{},

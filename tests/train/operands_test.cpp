@@ -1,4 +1,4 @@
-// Losses of three and four operands in `fit`: the output, and then the targets of the data set.
+// Losses of three and four operands in `fit`: the output, followed by the targets of the data set.
 #include <boost/test/unit_test.hpp>
 
 #include <array>

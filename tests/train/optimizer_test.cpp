@@ -1,4 +1,4 @@
-// Optimizers against their formulas in double, step by step, and the tables of the schedules.
+// Optimizers against their formulas in double, step by step, and tables of the schedules.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -21,7 +21,8 @@ using train_test::stepper;
 
 namespace {
 
-// The same in plain loops: `formula` changes w[i] given g[i], the slots a[i] and b[i], the rate and the step.
+// Compares an optimizer with plain loops: `formula` updates w[i] from g[i], the slots a[i] and b[i], the rate and the
+// step.
 using formula_type = std::function<void(double& w, double g, double& a, double& b, double rate, int t)>;
 
 template <class O> void follows(const O& o, const formula_type& formula) {
@@ -128,7 +129,7 @@ BOOST_AUTO_TEST_CASE(ftrl) {
   follows(optim::ftrl{.lr = 0.1, .beta = 1, .l1 = 0.5, .l2 = 0.1}, formula(1, 0.5, 0.1));
 }
 
-// At a rate of 0 nothing moves, and the steps after it are as if it had not been.
+// A rate of 0 changes nothing, and later steps are unaffected.
 BOOST_AUTO_TEST_CASE(ftrl_stands_still_at_a_rate_of_zero) {
   const optim::ftrl o{.beta = 1, .l1 = 0.1, .l2 = 0.1};
   stepper<float> step(o, {0.5, -1.25, 0}), other(o, {0.5, -1.25, 0});
@@ -153,7 +154,7 @@ BOOST_AUTO_TEST_CASE(momentum_sgd) {
   follows(optim::momentum_sgd{.lr = 0.1, .nesterov = true}, formula(true));
 }
 
-// Its rate depends on the lengths of all of w and g.
+// The rate depends on the norms of the whole w and g.
 BOOST_AUTO_TEST_CASE(lars) {
   const optim::lars o{.lr = 0.5, .momentum = 0.8, .weight_decay = 0.1, .trust = 0.02, .epsilon = 1e-3};
   std::vector<double> w{0.5, -1.25, 2}, m(3), g{0.3, -0.1, 0.7};
@@ -181,13 +182,13 @@ BOOST_AUTO_TEST_CASE(gradients_are_clipped_together) {
   n.output("B", clipped[1]);
   graph::workspace ws;
   ws.feed("a", vector<double>{1, 2});
-  ws.feed("b", vector<double>{-2});  // together 3 long
+  ws.feed("b", vector<double>{-2});  // joint norm 3
   ws.run_once(n);
   const auto A = ws.fetch_numbers<double>("A");
   BOOST_TEST(std::fabs(A[0] - 2.0 / 3) < 1e-15);
   BOOST_TEST(std::fabs(A[1] - 4.0 / 3) < 1e-15);
   BOOST_TEST(std::fabs(ws.fetch_numbers<double>("B")[0] + 4.0 / 3) < 1e-15);
-  ws.feed("a", vector<double>{0.1, 0.2});  // together less than 2: as they are
+  ws.feed("a", vector<double>{0.1, 0.2});  // joint norm below 2: unchanged
   ws.feed("b", vector<double>{0.5});
   ws.run_once(n);
   BOOST_TEST(ws.fetch_numbers<double>("A")[1] == 0.2);
@@ -205,7 +206,7 @@ BOOST_AUTO_TEST_CASE(regularizers) {
   ws.feed("g", matrix<double>{{1, 1}, {1, 1}});
   ws.run_once(n);
   const double gradient[] = {1 + 0.5 + 0.75, 1 - 0.5 - 1, 1, 1 + 0.5 + 0.25},
-               projected[] = {1.2, -1.6, 0, 1};  // the first row is 5 long
+               projected[] = {1.2, -1.6, 0, 1};  // the first row has norm 5
   for (std::size_t i = 0; i < 4; ++i) {
     BOOST_TEST(std::fabs(ws.fetch_numbers<double>("gradient")[i] - gradient[i]) < 1e-15);
     BOOST_TEST(std::fabs(ws.fetch_numbers<double>("projected")[i] - projected[i]) < 1e-15);

@@ -1,4 +1,4 @@
-// Optimizers whose slots are shared out among threads that train one model: bits, memory, checkpoints.
+// Optimizer slots sharded among threads that train one model: bits, memory, checkpoints.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ std::size_t slot_bytes(const parameter_store& store) {
     if (is_slot(p) && p.has_elements()) n += p.value().bytes();
   return n;
 }
-// Whether all that is in both processes has the same bits.
+// Whether states present in both processes have the same bits.
 bool same_where_both(const parameter_store& a, const parameter_store& b) {
   if (a.size() != b.size()) return false;
   for (const auto& p : a) {
@@ -50,7 +50,7 @@ bool same_where_both(const parameter_store& a, const parameter_store& b) {
   }
   return true;
 }
-// The states of two checkpoints, without the figures of their epochs, which hold times.
+// The states of two checkpoints, without the epochs' numbers, which contain times.
 bool same_states(const std::string& a, const std::string& b) {
   const auto one = read_safetensors(a), two = read_safetensors(b);
   if (one.tensors.size() != two.tensors.size() || one.metadata != two.metadata) return false;
@@ -63,7 +63,7 @@ bool same_states(const std::string& a, const std::string& b) {
   return true;
 }
 
-// Weights in parts have the bits of weights that one process updates, and all slots brought together those of one process.
+// Sharded updates give the bits of a single process, and the gathered slots are its slots.
 template <Optimizer O> void check_bits(const O& optimizer, const fit_options& options) {
   const auto data = squares(70, 1);
   fit_options one = options;
@@ -83,7 +83,7 @@ template <Optimizer O> void check_bits(const O& optimizer, const fit_options& op
                                       throw std::runtime_error("parts have other bits");
                                     gather_slots(net.parameters(), all);
                                   });
-    // Each slot is in one process.
+    // Each slot is in exactly one process.
     BOOST_TEST(bytes == slot_bytes(alone.parameters()));
     if (count > 1 && bytes > 0) BOOST_TEST(max < bytes);
     for (const auto& n : nets) BOOST_TEST(same_bits(n.parameters(), alone.parameters()));
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(weights_have_the_same_bits) {
   check_bits(optim::averaged{.base = optim::adamw{}, .decay = 0.9}, two);
   check_bits(optim::adam{.lr = 0.01}, {.epochs = 2, .batch = 16, .accumulate = 3});
 }
-// The gradients of all parameters decide on the update of each.
+// Each update depends on the gradients of all parameters.
 BOOST_AUTO_TEST_CASE(optimizers_that_see_all_gradients) {
   const fit_options two{.epochs = 2, .batch = 16};
   check_bits(optim::clipped{.base = optim::adam{.lr = 0.01}, .norm = 0.1, .together = true}, two);
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(optimizers_that_see_all_gradients) {
   check_bits(optim::sam{.base = optim::adam{.lr = 0.01}}, {.epochs = 2, .batch = 8, .accumulate = 2});
 }
 
-// Sums are for the process that needs them, unless all do.
+// A gradient is summed for its owner only, unless all processes need it.
 BOOST_AUTO_TEST_CASE(sums_go_to_the_owner) {
   const auto data = squares(32, 1);
   const auto sums = [&](const auto& optimizer, bool shard) {
@@ -125,18 +125,18 @@ BOOST_AUTO_TEST_CASE(sums_go_to_the_owner) {
     trained_by<regular_model>(
         optimizer, regular_model({.seed = 1}), 4, data, options, nullptr, nullptr,
         [&](regular_model&, thread_replicas& self) { all += self.begun(), for_one += self.begun_for_one(); });
-    return std::pair(all / 8, for_one / 8);  // of a step
+    return std::pair(all / 8, for_one / 8);  // per step
   };
   const optim::adam adam{.lr = 0.01};
   const auto whole = sums(adam, false), parts = sums(adam, true);
   BOOST_TEST(whole.second == 0);
-  BOOST_TEST(parts.second > 1);                 // parts of the gradients
-  BOOST_TEST(parts.first == parts.second + 2);  // running statistics, and the loss with the hits
+  BOOST_TEST(parts.second > 1);                 // gradients in parts
+  BOOST_TEST(parts.first == parts.second + 2);  // running statistics; the loss with the hits
   BOOST_TEST((sums(optim::clipped{.base = adam, .norm = 1}, true) == parts));
   BOOST_TEST(sums(optim::clipped{.base = adam, .norm = 1, .together = true}, true).second == 0);
 }
 
-// Adam has two numbers for each one of a parameter: a process has those of its part, and parts are as even as parameters allow.
+// Adam has two slots for each parameter: a process stores those of its part; parts are as even as the parameters allow.
 BOOST_AUTO_TEST_CASE(slots_take_the_memory_of_a_part) {
   static constexpr auto even =
       sequential(nn::flatten{}, sublayer<"a">(nn::linear{.in_features = 36, .out_features = 36, .bias = false}),
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_those_of_one_process) {
   options.checkpoint = work / "one";
   regular_model whole({.seed = 1});
   fit(whole, data, by_entropy, adam, options);
-  // Stopped with four threads, continued with two and then eight and one, with its own shares each time.
+  // Stopped with four threads, resumed with two, eight and one, with different parts each time.
   options.shard_optimizer = true;
   options.resume = true;
   options.checkpoint = work / "parts";
@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_those_of_one_process) {
   const auto nets = trained_by(adam, regular_model({.seed = 4}), 8, data, options);
   for (const auto& n : nets) BOOST_TEST(same_where_both(n.parameters(), whole.parameters()));
   BOOST_TEST(same_states(work / "one", work / "parts"));
-  // Files that observers have written.
+  // Files written by observers.
   options.resume = false;
   options.checkpoint.clear();
   options.observer = keep_checkpoints{.folder = work / "kept", .last = 3};
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(training_goes_on_from_slots_in_parts) {
         auto again = options;
         again.replicas = std::shared_ptr<replicas>(&all, [](replicas*) {});
         fit(net, data, by_entropy, optimizer, again);
-        // What needs all slots says so, and changes nothing.
+        // Functions that need all slots raise an error, and change nothing.
         const auto before = net;
         const std::string refused = error_of([&] { swap_averages(net.parameters()); });
         if (!holds(refused, "is in another process, after training with `shard_optimizer`; `gather_slots`"))
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(training_goes_on_from_slots_in_parts) {
 }
 
 namespace {
-// Its update of a parameter reads the slot of the one before.
+// Each update reads the slot of the previous parameter.
 struct gossip {
   double lr = 0.01;
   mutable std::shared_ptr<ir::value> last = std::make_shared<ir::value>();

@@ -1,5 +1,5 @@
-// Points of a plane, a net of one layer in float64 that learns it, and its loss and gradient worked out by hand. Include it after
-// `import lamina;`, <cmath>, <cstring>, <utility> and <vector>.
+// Points in a plane, a net of one layer in float64 that learns it, and its loss and gradient in plain loops. Include it
+// after `import lamina;`, <cmath>, <cstring>, <utility> and <vector>.
 #pragma once
 
 namespace plane_test {
@@ -10,7 +10,7 @@ struct point {
   lamina::tensor<double, lamina::extents<3>> x;
   double y = 0;
 };
-// Point i is i + first of a row that repeats itself after 105.
+// Point i is number i + first of a sequence with period 105.
 struct plane {
   std::int64_t count = 0, first = 0;
   std::int64_t size() const { return count; }

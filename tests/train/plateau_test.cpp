@@ -1,4 +1,4 @@
-// A schedule that observes: a training goes on from a checkpoint with its rates, and replicas have those of rank 0.
+// A schedule that observes: resumed training continues with its rates, and replicas use those of rank 0.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -32,7 +32,7 @@ namespace {
 const loss::cross_entropy by_entropy;
 constexpr std::int64_t epochs = 8;
 
-// Falls after each epoch whose loss is not a third of the best one, and is behind a line of 10 steps.
+// Reduces the rate after each epoch whose loss is not below a third of the best; follows a linear warm-up of 10 steps.
 void observe_with(fit_options& o, const optim::plateau& p) {
   o.schedule = optim::warm_up{.steps = 10, .then = p, .start = 0.5};
   o.observer = [p, other = o.observer](const training_progress& now) {
@@ -59,7 +59,7 @@ BOOST_FIXTURE_TEST_CASE(training_goes_on_as_if_it_had_not_ended, work) {
   const auto expected = fit(whole, data, by_entropy, optimizer, options);
   BOOST_TEST(at_once.factor() < 0.3);
   const test_files::folder dir;
-  // Ended by its number of epochs, at the end of an epoch, and within one; rates have fallen by then.
+  // Ended by its number of epochs, at the end of an epoch, and within one; rates have been reduced by then.
   for (const int how : {0, 1, 2}) {
     fit_options o{.epochs = how == 0 ? 5 : epochs, .batch = 8, .validation = check};
     o.checkpoint = dir / ("now" + std::to_string(how));

@@ -1,5 +1,5 @@
-// Training with products in half precision and with scaled losses: close to float32, the same bits for threads, shards and after a
-// checkpoint; steps that are left out.
+// Training with half-precision products and scaled losses: close to float32, equal bits for threads, shards and after a
+// checkpoint; skipped steps.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(bits_depend_on_neither_threads_nor_where_training_was_cut) 
     }
 }
 
-// A power of two changes no bit where nothing is too small or too large.
+// A power of two changes no bit unless numbers underflow or overflow.
 BOOST_AUTO_TEST_CASE(a_scale_changes_no_bit_in_float32) {
   const auto data = nets_test::squares(48, 1);
   for (const std::int64_t shards : {1, 2})
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_scale_changes_no_bit_in_float32) {
     }
 }
 
-// The scale begins too large for float32: steps are left out until it fits.
+// The initial scale is too large for float32: steps are skipped until it fits.
 BOOST_AUTO_TEST_CASE(steps_with_gradients_that_are_not_finite_change_nothing) {
   using line_model = model<plane_test::line, input<"N", 3>>;
   const auto squared = [](const value& y, const value& t) {
@@ -158,11 +158,11 @@ BOOST_AUTO_TEST_CASE(steps_with_gradients_that_are_not_finite_change_nothing) {
   BOOST_TEST(net.parameters().find("optimizer.step")->value().elements<float>()[0] == 1);
   step(x, y);
   BOOST_TEST(step.loss_scale() == scale);
-  step(x, y);  // the third in a row
+  step(x, y);  // the third finite step in a row
   BOOST_TEST(step.loss_scale() == 2 * scale);
 }
 
-// Without a scale such gradients are 0 in float16.
+// Without scaling, such gradients are 0 in float16.
 BOOST_AUTO_TEST_CASE(scaling_keeps_small_gradients) {
   const auto tiny = [](const value& y, const value& t) { return by_entropy(y, t) * 1e-7; };
   const auto data = nets_test::squares(40, 1);

@@ -1,4 +1,4 @@
-// Rates that follow the number of a step: tables worked out by hand, as schedules of `fit` and as values of a program.
+// Rates that depend on the number of a step: tables computed by hand, as schedules of `fit` and as program values.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct at {
   double rate;
 };
 
-// That base 0.5 becomes these rates, to the bits of a few double operations, both ways; and rounded to float.
+// Compares base 0.5 with these rates, as a function and as a value, to a few ulps of double; and rounded to float.
 template <class P> void follows(const P& policy, const std::vector<at>& table) {
   graph::net n("net");
   auto number = n.external("n", {dtype::int64, {}});
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(multi_step) {
   follows(optim::multi_step{.milestones = {10, 30, 31}}, table);
   follows(optim::multi_step{}, {{0, 0.5}, {7, 0.5}});
 }
-// Whole numbers decide where a period begins.
+// Integers determine where a period begins.
 BOOST_AUTO_TEST_CASE(cosine_restarts) {
   for (const auto& [first, growth] : {std::pair<std::int64_t, std::int64_t>{10, 1}, {4, 2}, {3, 3}, {1, 2}}) {
     std::vector<at> table;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(cosine_restarts) {
             .period = static_cast<double>(first), .growth = static_cast<double>(growth), .floor = 0.1},
         table);
   }
-  // late, too: the periods of lengths 10, 20, ... begin at 10 (2^k - 1)
+  // also late ones: periods of lengths 10, 20, ... begin at 10 (2^k - 1)
   const optim::cosine_restarts late{.period = 10, .growth = 2};
   for (int k = 1; k < 24; ++k) {
     const double begin = 10 * (std::pow(2.0, k) - 1);
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(cyclic) {
     }
 }
 BOOST_AUTO_TEST_CASE(hill) {
-  // a line from 0.2 to 1 over 4 steps, then 1 / sqrt(1 + 3 m) of the m steps since, at least 0.25
+  // linear from 0.2 to 1 over 4 steps, then 1 / sqrt(1 + 3 m) for the m steps since, at least 0.25
   follows(optim::hill{.warm_up = 4, .start = 0.2, .gamma = 3, .power = 0.5, .floor = 0.25},
           {{0, 0.1}, {3, 0.4}, {4, 0.5}, {5, 0.25}, {9, 0.125}, {12, 0.125}, {1000, 0.125}});
 }
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(base_and_policy_must_be_given) {
              std::string::npos);
 }
 
-// Each number of each schedule, as a function and as a value of a program.
+// Every number of every schedule, as a function and as a program value.
 BOOST_AUTO_TEST_CASE(numbers_of_schedules) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   graph::net n("net");
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(warm_up) {
                                   : 0.25 * (1 + std::cos(3.141592653589793 * static_cast<double>(n - 5) / 45));
     BOOST_TEST(std::fabs(w(0.5, n, 50) - expected) < 1e-15);
   }
-  // it rises to where the other one begins
+  // rises to the start of the next schedule
   BOOST_TEST(std::fabs(optim::warm_up{.steps = 4, .then = optim::one_cycle{}}(1, 2, 100) - 0.02) < 1e-15);
 }
 
@@ -213,7 +213,7 @@ BOOST_AUTO_TEST_CASE(one_after_another) {
   }
 }
 
-// The rule in a loop of its own, on numbers that fall, stay and rise.
+// The rule in a plain loop, on numbers that fall, stay and rise.
 BOOST_AUTO_TEST_CASE(plateau) {
   const philox random(5);
   for (bool maximize : {false, true})
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(what_schedules_observed_is_restored) {
   BOOST_TEST(b.factor() == second.factor());
   BOOST_TEST(b.factor() == 0.5);
   BOOST_TEST(b.observe(7) == second.observe(7));
-  BOOST_TEST(b.observe(7) == 0.25);  // the second one without a gain since it fell
+  BOOST_TEST(b.observe(7) == 0.25);  // the second one without improvement since the reduction
   BOOST_TEST(optim::schedule(optim::constant{}).state().empty());
 }
 

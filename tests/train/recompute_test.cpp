@@ -1,4 +1,4 @@
-// Values of the forward pass that the backward pass computes again: the same bits in less memory.
+// Values of the forward pass that the backward pass recomputes: equal bits in less memory.
 #include <boost/test/unit_test.hpp>
 
 #include <cstring>
@@ -58,7 +58,7 @@ inline constexpr auto transformer =
                sublayer<"layer4">(encoder), sublayer<"layer5">(encoder), sublayer<"layer6">(encoder));
 using transformer_model = model<transformer, input<"N", 12, 32>>;
 
-// Trains with and without; gives the share of the arena that is left.
+// Trains with and without recomputation; returns the remaining share of the arena.
 template <class Model, class Loss, class X, class Y>
 double share_of_arena(const Loss& loss, const X& x, const Y& y, const decltype(training_options::recompute)& how,
                       const training_options& o = {}) {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_deep_perceptron_keeps_fewer_values) {
   const auto x = numbers<matrix<float>>({512, 8}, 1);
   const auto y = classes(512);
   BOOST_TEST(share_of_arena<deep_model>(by_entropy, x, y, {.automatic = true}) < 0.55);
-  // The one value of each layer is what the next one reads.
+  // The only value of each layer is the next one's input, which stays.
   BOOST_TEST(share_of_arena<deep_model>(by_entropy, x, y, {.layers = {"a?", "b?"}}) == 1);
   BOOST_TEST(share_of_arena<deep_model>(by_entropy, x, y, {.automatic = true}, {.compute = dtype::bfloat16}) < 0.6);
   BOOST_TEST(share_of_arena<deep_model>(by_entropy, x, y, {.automatic = true},

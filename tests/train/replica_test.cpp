@@ -1,4 +1,4 @@
-// Batches in shards, and threads that train one model together: the bits of one process for any number of them.
+// Batches in shards, and threads that train one model together: the bits of one process for any number of threads.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(any_number_of_replicas_has_the_same_bits) {
   };
   check(plain_model({.seed = 1}));
   check(regular_model({.seed = 1}), 3);
-  check(regular_model({.seed = 1}));  // random numbers, and statistics of batches
+  check(regular_model({.seed = 1}));  // random numbers, and batch statistics
   check(model<regular_net, input<"N", 1, 6, 6>, policies<element<double>>>({.seed = 3}));
 }
 
@@ -100,9 +100,9 @@ BOOST_AUTO_TEST_CASE(gradients_are_exchanged_in_parts) {
     fit(net, data, by_entropy, optim::adam{.lr = 0.01},
         {.batch = 16, .shards = 4, .replicas = self, .bucket_bytes = bytes});
     BOOST_TEST(same_bits(net.parameters(), alone.parameters()));
-    return self->begun() / 2;  // of a step
+    return self->begun() / 2;  // per step
   };
-  BOOST_TEST(sums_with(0) == 2);  // the gradients, and the loss with the hits
+  BOOST_TEST(sums_with(0) == 2);  // the gradients; the loss with the hits
   BOOST_TEST(sums_with(1) == 9);  // six parameters and two statistics
   BOOST_TEST(sums_with(1 << 20) == 2);
   BOOST_TEST(sums_with(700) > 2);
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
   options.observer = {};
   const auto nets = trained(regular_model({.seed = 9}), 2, data, options);
   for (const auto& n : nets) BOOST_TEST(same_bits(n.parameters(), whole.parameters()));
-  // Other shards are another training.
+  // Another number of shards is another training.
   regular_model other({.seed = 1});
   options.shards = 4;
   BOOST_CHECK_EXCEPTION(fit(other, data, by_entropy, optim::adam{.lr = 0.01}, options), value_error,
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(training_goes_on_with_another_number_of_replicas) {
   std::filesystem::remove(path);
 }
 
-// Rank 0 alone has an observer, and all take the weights that it puts back.
+// Only rank 0 has an observer; all replicas receive the weights that it restores.
 BOOST_AUTO_TEST_CASE(the_best_weights_reach_all_replicas) {
   const auto data = squares(70, 1);
   const auto ruinous = [](double base, std::int64_t step, std::int64_t) { return step < 10 ? base : 300 * base; };

@@ -1,4 +1,5 @@
-// Scaled losses in half precision under replicas: the same bits, and the same steps left out, for any number of them, and step by step.
+// Scaled half-precision losses with replicas: equal bits and equally skipped steps, for any number of replicas, and
+// step by step.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ using namespace replicas_test;
 
 namespace {
 
-// A type that products round to, a scale that its numbers bear, and a target too far from the others for it.
+// A half-precision type, a scale within its range, and an outlier target that overflows it.
 struct half_type {
   dtype type;
   double scale;
@@ -44,7 +45,7 @@ inline constexpr auto two_layers =
                sublayer<"out">(nn::linear{.in_features = 16, .out_features = 1}));
 using net_model = model<two_layers, input<"N", 4>>;
 
-// 64 points, of which one has a target whose gradient, and no other, overflows under a large scale.
+// 64 points; the gradient of only one target overflows with a large scale.
 struct points {
   std::int64_t far = -1;
   float away = 0;
@@ -55,7 +56,7 @@ struct points {
   }
 };
 
-// After which steps how many were left out.
+// Records the number of skipped steps after each step.
 struct left_out {
   std::shared_ptr<std::vector<std::int64_t>> after = std::make_shared<std::vector<std::int64_t>>();
   const parameter_store* states = nullptr;
@@ -88,7 +89,7 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_one_shard_leaves_out_the_step_of_all) {
       o.observer = expected_steps;
       net_model expected({.seed = 1});
       const auto report = fit(expected, points{far, half.away}, loss::mse{}, optim::adam{.lr = 0.01}, o);
-      // One step of the four of each epoch, also after the scale has been halved.
+      // One of the four steps of each epoch is skipped, also after the scale has been halved.
       BOOST_TEST(report.skipped_updates == 4);
       BOOST_REQUIRE(expected_steps.after->size() == 16u);
       for (std::size_t e = 0; e < 4; ++e) {
@@ -115,8 +116,8 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_one_shard_leaves_out_the_step_of_all) {
 }
 
 namespace {
-// Steps of three epochs on batches of four, of which four make the update that four shards of sixteen do. A process takes as many of them as
-// another one: those from `first` on.
+// Steps of three epochs on batches of four; four of them form the update of four shards of a batch of sixteen. Each
+// process takes `count` of them, from `first` on.
 std::vector<std::int64_t> steps_taken(net_model& net, const half_type& half, std::size_t first, std::size_t count,
                                       const std::shared_ptr<replicas>& others = {}) {
   training step(net, loss::mse{}, optim::adam{.lr = 0.01},

@@ -1,4 +1,4 @@
-// Looking for a learning rate; charts of losses.
+// The search for a learning rate; charts of losses.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_SUITE(rate_search)
 
 BOOST_AUTO_TEST_CASE(rates_rise_and_the_model_stays) {
   regular_model net({.seed = 1});
-  fit(net, squares(60, 1), by_entropy, optim::adam{.lr = 1e-3}, {.batch = 16});  // with slots of the optimizer
+  fit(net, squares(60, 1), by_entropy, optim::adam{.lr = 1e-3}, {.batch = 16});  // with the optimizer's slots
   const auto before = net;
   const auto found =
       find_rate(net, squares(60, 1), by_entropy, optim::adam{}, {.low = 1e-5, .high = 1e-2, .steps = 31, .batch = 16});
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(rates_rise_and_the_model_stays) {
 BOOST_AUTO_TEST_CASE(the_suggestion_teaches_and_the_end_diverges) {
   plain_model net({.seed = 1});
   const auto data = squares(240, 1);
-  // Some labels are wrong, so that no rate makes the loss 0.
+  // Some labels are wrong, so no rate reaches a loss of 0.
   struct noisy {
     const image_dataset* of;
     std::int64_t size() const { return of->size(); }
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_suggestion_teaches_and_the_end_diverges) {
   BOOST_TEST(holds(picture, ">1e-4</text>"));
 }
 
-// The order of samples and the weights that were drawn are chance; the suggestion is to depend little on them.
+// The suggestion must depend little on the random order of samples and initial weights.
 BOOST_AUTO_TEST_CASE(suggestions_of_ten_seeds_are_alike) {
   const auto check = [](const auto& samples, const auto& make, const auto& optimizer, const char* what) {
     double low = 1e300, high = 0;
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(suggestions_of_ten_seeds_are_alike) {
   check(enlarged{}, drawn, optim::sgd{.momentum = 0.9}, "LeNet of one seed, sgd");
 }
 
-// A net that has learned has losses near 0, which differ by many times between batches.
+// A trained net has losses near 0, which differ between batches by large factors.
 BOOST_AUTO_TEST_CASE(losses_near_zero_are_no_divergence) {
   plain_model net({.seed = 1});
   const auto data = squares(120, 1);
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_never_falls_has_no_suggestion) {
 }
 
 BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
-  const plain_model net({.seed = 1});  // it may be const
+  const plain_model net({.seed = 1});  // const is accepted
   const auto message = [&](const find_rate_options& o) {
     return error_of([&] { find_rate(net, squares(20, 1), by_entropy, optim::sgd{}, o); });
   };
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(logarithms_and_points_that_are_not_finite) {
   const chart_panel same{.curves = {{"c", {3}, {7}}, {"d", {3}, {7}}}};
   BOOST_TEST(!holds(draw_chart("t", "", {&same, 1}), "nan"));
   BOOST_TEST(draw_chart("t", "", {}).ends_with("</svg>\n"));
-  // Numbers whose differences no double holds, or whose axis is finer than they are.
+  // Numbers whose differences overflow double, and an axis with steps below their precision.
   const double max = std::numeric_limits<double>::max();
   const chart_panel wide{.curves = {{"c", {1, 2, 3}, {-max, 5, max}}, {"d", {1e17, 1e17}, {1e299, -1e299}}}};
   BOOST_TEST(!holds(draw_chart("t", "", {&wide, 1}), "nan"));

@@ -28,7 +28,7 @@ BOOST_AUTO_TEST_CASE(a_step) {
   model<line, input<"N", 2>> net({.seed = 1});
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
   allocates_nothing(step, matrix<float>{{1, 0}, {0, 1}}, matrix<float>{{1}, {2}});
-  // Another number of rows is another plan; then both are known.
+  // Another number of rows needs another plan; then both are cached.
   const matrix<float> x(5, 2), y(5, 1);
   allocates_nothing(step, x, y);
   allocates_nothing(step, matrix<float>{{1, 0}, {0, 1}}, matrix<float>{{1}, {2}});

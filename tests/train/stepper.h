@@ -1,5 +1,5 @@
-// One parameter that an optimizer updates step by step. Include it after `import lamina;` and <memory>, <optional>, <string>,
-// <vector>.
+// One parameter that an optimizer updates step by step. Include it after `import lamina;` and <memory>, <optional>,
+// <string>, <vector>.
 #pragma once
 
 namespace train_test {
@@ -7,7 +7,7 @@ namespace train_test {
 using namespace lamina;
 using namespace lamina::ir;
 
-// One parameter w, of which the program takes the gradient as an input.
+// One parameter w; its gradient is an input of the program.
 template <class T> class stepper {
  public:
   template <class O> stepper(const O& o, const std::vector<double>& w, std::optional<shape> extents_of_w = {},

@@ -1,11 +1,12 @@
-// Threads that train one model together. Include it after `import lamina;`, <boost/test/unit_test.hpp> and the headers of std.
+// Threads that train one model together. Include it after `import lamina;`, <boost/test/unit_test.hpp> and the headers
+// of std.
 #pragma once
 
 namespace replicas_test {
 
 using namespace lamina;
 
-// What threads of one process share.
+// State shared by the threads of one process.
 struct meeting {
   explicit meeting(int n) : count(n), gate(n), floats(static_cast<std::size_t>(n)), doubles(floats.size()) {}
   int count;
@@ -24,7 +25,7 @@ class thread_replicas final : public replicas {
   int count() const override { return all_.count; }
   void sum(view<float> numbers) override { add(all_.floats, numbers); }
   void sum(view<double> numbers) override { add(all_.doubles, numbers); }
-  // Sums that are begun happen later: each when the next one begins, and the last ones at the end.
+  // A begun sum runs later: when the next one begins, or at the end.
   void begin_sum(view<float> numbers) override {
     later([this, numbers] { sum(numbers); });
   }
@@ -32,10 +33,10 @@ class thread_replicas final : public replicas {
     later([this, numbers] { sum(numbers); });
   }
   void finish_sums() override { later({}); }
-  // Of a sum for one rank the others find something else.
+  // A sum for one rank leaves other numbers in the other ranks.
   void begin_sum_for(int owner, view<float> numbers) override { later_for(owner, numbers); }
   void begin_sum_for(int owner, view<double> numbers) override { later_for(owner, numbers); }
-  /// How many sums were begun, and how many of them for one rank alone.
+  /// Number of begun sums, and those for a single rank.
   int begun() const { return begun_; }
   int begun_for_one() const { return begun_for_one_; }
   void broadcast(void* bytes, std::size_t count) override {
@@ -91,8 +92,8 @@ class thread_replicas final : public replicas {
   std::function<void()> pending_;
 };
 
-// Trains copies of a model in threads, and gives that of each, or what one of them says is wrong. `after` is called in each thread, and
-// `own` gives it options of its own.
+// Trains copies of a model in threads; returns the models, or the error of one of them. `after` is called in each
+// thread, and `own` changes the options of each.
 template <class Model, Optimizer O, class Data, class Loss = loss::cross_entropy>
 std::vector<Model> trained_by(const O& optimizer, const Model& net, int count, const Data& data,
                               const fit_options& options, std::string* why = nullptr,

@@ -1,4 +1,4 @@
-// Training step by step: what it finds, what it says, and that a step that fails changes nothing.
+// Training step by step: results, messages, and that a failing step changes nothing.
 #include <boost/test/unit_test.hpp>
 
 #include <cmath>
@@ -52,7 +52,7 @@ constexpr auto padded = sequential(
     sublayer<"e">(nn::embedding{.num_embeddings = 4, .embedding_dim = 2, .padding_idx = 1}), nn::reduce_sum{axes(1)});
 }  // namespace
 
-// Means over batches of the means and unbiased variances of each.
+// Means over batches of their means and unbiased variances.
 BOOST_AUTO_TEST_CASE(cumulative_statistics) {
   model<cumulative, input<"N", 2>, policies<element<double>>> net;
   training step(net, loss::mse{}, optim::sgd{.lr = 0});
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(cumulative_statistics) {
   }
 }
 
-// The row of `padding_idx` counts as zeros and is not trained.
+// The row of `padding_idx` is zero and not trained.
 BOOST_AUTO_TEST_CASE(padding_is_not_trained) {
   model<padded, port_input<"input", std::int64_t, "N", "T">> net({.seed = 1});
   training step(net, loss::mse{}, optim::sgd{.lr = 0.1});
@@ -107,7 +107,7 @@ constexpr auto two_heads =
              connect<"act.output", "what.input">, connect<"where.output", "place">, connect<"what.output", "kind">);
 }  // namespace
 
-// Metrics of the outputs and targets that they name.
+// Metrics for named outputs and targets.
 BOOST_AUTO_TEST_CASE(metrics_of_several_outputs) {
   model<two_heads, port_input<"x", float, "N", 2>> net({.seed = 1});
   const matrix<float> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, place{{1}, {2}, {3}, {0}};
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(metrics_of_several_outputs) {
   right.add(results[1], kind);
   metric::rmse off;
   off.add(results[0], place);
-  BOOST_TEST(right.value() < 1);  // the net has not learned
+  BOOST_TEST(right.value() < 1);  // the net is untrained
   const auto found =
       evaluate(net, data, metric::of("kind", 1, metric::accuracy{}), metric::of(0, 0, metric::rmse{}), metric::rmse{},
                metric::of(1, 1, metric::of("largest", [](const auto& y, const auto&) { return y[0]; })));
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(metrics_of_several_outputs) {
   static_assert(Metric<decltype(a)>);
 }
 
-// Several outputs and targets, of other element types too, with the bits of `fit`.
+// Several outputs and targets, also of other element types, with the bits of `fit`.
 BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
   using net_type = model<two_heads, port_input<"x", T, "N", 2>, policies<element<T>>>;
   const matrix<T> x{{1, 0}, {0, 1}, {1, 1}, {2, -1}}, place{{1}, {2}, {3}, {0}};
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
   double last = 0;
   for (int i = 1; i < 200; ++i) last = step(x, place, kind);
   BOOST_TEST(last < 0.05 * first);
-  // One sample to a batch, in the order of the data: what fit does.
+  // One sample per batch, in the order of the data, as in `fit`.
   net_type a({.seed = 1});
   fit(a, dataset::of_tensors(x, place, kind), both, optim::sgd{.lr = 0.1}, {.epochs = 3, .batch = 1});
   training one(other, both, optim::sgd{.lr = 0.1});
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(several_targets, T, element_types) {
     const auto* q = other.parameters().find(p.name());
     BOOST_TEST(std::memcmp(p.value().data(), q->value().data(), p.value().bytes()) == 0, p.name());
   }
-  // A loss of three operands, of one output and two targets; and one that does not take what is given.
+  // A loss of three operands, one output and two targets; and one that rejects its operands.
   model<line, input<"N", 2>, policies<element<T>>> of_line({.seed = 1});
   training weighted(of_line, loss::weighted{loss::mse{}}, optim::sgd{.lr = 0.1});
   matrix<T> y{{1}, {2}, {3}, {4}};
@@ -218,8 +218,7 @@ BOOST_AUTO_TEST_CASE(a_label_outside_the_classes_changes_nothing) {
   BOOST_TEST(std::memcmp(before.data(), net.parameters().find("0.weight")->value().data(), 24) != 0);
 }
 
-// Early stopping keeps the best net and takes it back: what the step has planned reads the new parameters, not those that
-// are gone.
+// Early stopping keeps the best net and assigns it back: the planned step reads the new parameters, not the freed ones.
 BOOST_AUTO_TEST_CASE(another_net_may_be_assigned_between_steps) {
   using net_type = model<line, input<"N", 2>>;
   const matrix<float> x{{1, 0}, {0, 1}}, y{{1}, {2}};
@@ -233,27 +232,27 @@ BOOST_AUTO_TEST_CASE(another_net_may_be_assigned_between_steps) {
   const parameter_store& store = net.parameters();
   training step(net, loss::mse{}, optim::adam{.lr = 0.1});
   step(x, y), step(x, y);
-  const net_type best = net;  // with the slots of the optimizer
+  const net_type best = net;  // with the optimizer's slots
   const double next = step(x, y);
   const auto wanted = bits_of(net);
   step(x, y);
   net = best;
   BOOST_TEST(&net.parameters() == &store);
-  BOOST_TEST(step(x, y) == next);  // as it went on then
+  BOOST_TEST(step(x, y) == next);  // as it continued then
   BOOST_TEST((bits_of(net) == wanted));
-  // A net that was never trained: as a training of it that begins.
+  // Assigns an untrained net: as at the start of its training.
   net = net_type({.seed = 2});
   training first(other, loss::mse{}, optim::adam{.lr = 0.1});
   for (int i = 0; i < 3; ++i) BOOST_TEST(step(x, y) == first(x, y));
   BOOST_TEST((bits_of(net) == bits_of(other)));
-  // Twice in a row, and by its parameters alone; the calls of the model itself follow, too.
+  // Two assignments in a row, and an assignment of the parameters alone; calls of the model use the new ones, too.
   net = best, net = net_type({.seed = 2}), net = best;
   BOOST_TEST(step(x, y) == next);
   net.parameters() = best.parameters();
   BOOST_TEST(net(x).data()[0] == net_type(best)(x).data()[0]);
   BOOST_TEST(step(x, y) == next);
   BOOST_TEST((bits_of(net) == wanted));
-  // One that was given away has none.
+  // A model that was given away has no parameters.
   const net_type taken = std::move(net);
   BOOST_TEST(
       message_of([&] { step(x, y); }).starts_with("this model was given to a factory or moved to another model"));
@@ -277,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_loss_of_ones_own) {
   BOOST_TEST(std::abs(step(x, far) - 2.5) < 1e-6);
 }
 
-// A run writes the loss into one number: other results are refused when the program is made.
+// The loss is stored as a single number: other results are refused when the program is built.
 BOOST_AUTO_TEST_CASE(a_loss_that_is_no_number_is_refused) {
   const matrix<float> x{{1, 0}, {0, 1}, {1, 1}}, y(3, 1);
   auto message = [&](auto loss) {
@@ -295,7 +294,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_no_number_is_refused) {
   BOOST_TEST(message([](const value& a, const value& b) { return value(reduce_sum(a - b)); }) == "");
 }
 
-// Targets that would broadcast: what they have to be is compared when the program is made and when its extents are known.
+// Targets that would broadcast: shapes are compared when the program is built and when its extents become known.
 BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
   const model<line, input<"N", 2>> before({.seed = 1});
   const matrix<float> x{{1, 0}, {0, 1}, {1, 1}};
@@ -319,7 +318,7 @@ BOOST_AUTO_TEST_CASE(targets_of_another_shape_are_refused) {
   refused(loss::l1{}, "l1_loss");
 }
 
-// No step is taken, and the parameters stay as they are.
+// No step is taken, and the parameters stay unchanged.
 BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
   model<line, input<"N", 2>> net({.seed = 1});
   model<line, input<"N", 2>, policies<element<double>>> wide({.seed = 1});
@@ -348,7 +347,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_optimizers) {
 }
 
 BOOST_AUTO_TEST_CASE(a_recurrent_net_learns_to_remember) {
-  // The output is the input of the iteration before.
+  // The output is the previous iteration's input.
   model<remembers, input<"T", "N", 1>> net({.seed = 2});
   training step(net, loss::mse{}, optim::adam{.lr = 0.02});
   tensor<float, extents<6, 8, 1>> x, y;

@@ -1,4 +1,4 @@
-// Training parts of models that were trained before: what is frozen keeps its bits, everything else moves.
+// Training parts of pretrained models: frozen parameters keep their bits, all others change.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ bool kept(const parameter_store& before, const parameter_store& now, std::string
   const any_tensor &a = before.find(name)->value(), &b = now.find(name)->value();
   return std::memcmp(a.data(), b.data(), a.bytes()) == 0;
 }
-// The names of the parameters whose bits are others.
+// Names of the parameters whose bits differ.
 strings changed(const parameter_store& before, const parameter_store& now) {
   strings all;
   for (const auto& p : before)
@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_keep_their_bits_in_fit) {
   BOOST_TEST(freeze(net, "conv.*", "*.bias") == (strings{"conv.weight", "conv.bias", "norm.bias", "head.bias"}),
              boost::test_tools::per_element());
   const auto before = net;
-  // Decay is no reason to change them.
+  // Weight decay does not change them either.
   for (std::int64_t shards : {1, 2}) {
     regular_model now(before);
     fit(now, squares(40, 1), by_entropy, optim::adamw{.lr = 0.01, .weight_decay = 0.1}, {.batch = 8, .shards = shards});
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_keep_their_bits_in_fit) {
   }
 }
 
-// Between steps of one training: no slot of what is frozen is written, and what was frozen goes on.
+// Freezing between steps: no slot of a frozen parameter is written, and unfrozen ones continue.
 BOOST_AUTO_TEST_CASE(steps_notice_what_is_frozen_between_them) {
   plain_model net({.seed = 1});
   training step(net, by_entropy, optim::sgd{.lr = 0.1, .momentum = 0.9});
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(nets_from_files) {
   fit(core, squares(40, 1), by_entropy, optim::adam{.lr = 0.01}, {.batch = 8});
   BOOST_TEST(changed(before, core.parameters()) == (strings{"hidden.bias", "head.weight", "head.bias"}),
              boost::test_tools::per_element());
-  // The file says so, too.
+  // Files store it, too.
   save_net(dir / "tuned", core.inference(), core.parameters());
   auto again = load_net(dir / "tuned");
   BOOST_TEST(!again.states.find("hidden.weight")->trainable());
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(patterns_that_fit_nothing) {
   BOOST_TEST(holds(message, "value_error: freeze: pattern `cnv.weight` matches no parameter; there are `conv.weight`"));
   BOOST_TEST(holds(message, "did you mean `conv.weight`"));
   BOOST_TEST(net.parameters().find("head.weight")->trainable());
-  // Statistics are no parameters.
+  // Statistics are not parameters.
   BOOST_TEST(
       holds(error_of([&] { unfreeze(net, "*.running_mean"); }), "unfreeze: pattern `*.running_mean` matches no"));
   BOOST_TEST(!net.parameters().find("norm.running_mean")->trainable());
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(another_head_is_trained) {
       for (std::int64_t i = 0; i < 16; ++i) sum += double(features(n, i)) * w[static_cast<std::size_t>(o * 16 + i)];
       BOOST_TEST(std::abs(y(n, o) - sum) < 1e-5);
     }
-  // Another seed, another head; and the same one again.
+  // Another seed gives another head, the same seed the same head.
   const auto drawn = [&](std::int64_t seed) {
     const saved_net again = with_head(old, "head.*", nn::linear{.in_features = 16, .out_features = 5}, {.seed = seed});
     return std::memcmp(again.states.find("head.weight")->value().data(), w.data(), w.size() * sizeof(float)) == 0;
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(another_head_is_trained) {
   BOOST_TEST(report.epochs.back().loss < 0.5 * report.epochs.front().loss);
   BOOST_TEST(changed(made.states, core.parameters()) == (strings{"head.weight", "head.bias"}),
              boost::test_tools::per_element());
-  // The net that it was made of has memory of its own.
+  // The original net has separate memory.
   BOOST_TEST(same_bits(old.states, net.parameters()));
 }
 
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_head) {
                    "shape_error: sublayer `head` (linear): linear expects 17 input features but is given 16"));
   BOOST_TEST(holds(error_of([&] { with_head(net, "head.*", five, {.name = "hidden"}); }),
                    "the net has a state `hidden.weight` already; give the head another name"));
-  // Two outputs that need the head; a head that reads two values.
+  // Two outputs that need the head; a head with two inputs.
   auto p = std::make_shared<ir::program>();
   saved_net both;
   const ir::value x = p->input("x", {dtype::float32, {"N", 4}}), w = p->state("w", {dtype::float32, {4}});
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_SUITE_END()
 
 BOOST_AUTO_TEST_SUITE(distilling)
 
-// A student that sees no label comes near its teacher, and nearer than one that sees the labels alone.
+// A student that sees no labels comes close to its teacher, closer than one trained on labels alone.
 BOOST_AUTO_TEST_CASE(a_student_follows_its_teacher) {
   regular_model teacher({.seed = 1});
   const auto data = squares(240, 1), test = squares(120, 2);
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_student_follows_its_teacher) {
     for (std::size_t i = 0; i < now.data().size(); ++i) sum += std::pow(now.data()[i] - wanted.data()[i], 2);
     return sum;
   };
-  // Samples of the data set with what the teacher says of each: picture, class, logits.
+  // Samples with the teacher's output: picture, class, logits.
   const matrix<float> logits = predict(teacher, data)[0];
   const auto with_logits =
       data | dataset::map([logits](const auto& s, std::int64_t i) { return std::tuple(s.image, s.label, logits[i]); });

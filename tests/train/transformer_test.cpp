@@ -1,4 +1,4 @@
-// Transformers as models: an encoder and a decoder learn to turn sequences round, and are then served by reference models.
+// Transformers as models: an encoder and a decoder learn to reverse sequences, and are then served by reference models.
 #include <boost/test/unit_test.hpp>
 
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t samples = 8, length = 5, words = 7, features = 16;
 
-// Sequences of numbers 1 to 6; 0 begins the target and stands for what is not there, which the mask hides.
+// Sequences of numbers 1 to 6; 0 starts the target, and pads positions that the mask hides.
 inline constexpr auto translator =
     topology(sublayer<"source_words">(nn::embedding{words, features}),
              sublayer<"source_places">(nn::param_source{.shape = {length, features}}), sublayer<"source">(nn::add{}),
@@ -50,7 +50,7 @@ struct batch {
   mask there{samples};
   explicit batch(std::uint64_t seed) {
     for (std::int64_t n = 0; n < samples; ++n) {
-      const std::int64_t count = 3 + n % 3;  // of positions that are there
+      const std::int64_t count = 3 + n % 3;  // number of unpadded positions
       for (std::int64_t t = 0; t < length; ++t) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         const auto at = static_cast<std::size_t>(n * length + t);
@@ -100,14 +100,14 @@ BOOST_AUTO_TEST_CASE(an_encoder_and_a_decoder_learn_and_are_served) {
   batch unseen(1u << 20);
   BOOST_TEST(share_that_is_right(net, unseen) > 0.9);
 
-  // Served: the same bits, for one thread's model and another's, and for a part of the batch.
+  // Served: the same bits, for both threads' models and for a part of the batch.
   translating_factory factory(net);
   auto one = factory.create(), two = factory.create();
   const auto whole = net(unseen.said, unseen.written, unseen.there);
   BOOST_TEST(same_bits(whole, one(unseen.said, unseen.written, unseen.there)));
   BOOST_TEST(same_bits(whole, two(unseen.said, unseen.written, unseen.there)));
 
-  // What the mask hides of the source is not read, and no position of the target sees a later one.
+  // Masked positions of the source are not read, and no position of the target sees a later one.
   batch other = unseen;
   other.said = unseen.said.copy();
   other.written = unseen.written.copy();

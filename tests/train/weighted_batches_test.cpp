@@ -1,4 +1,4 @@
-// Losses that are no mean over samples: weights of classes, targets that are left out, sums. What batches, shards and replicas make of them.
+// Losses other than a mean over samples (class weights, ignored targets, sums) with batches, shards and replicas.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ struct marked {
   tensor<double, extents<3>> x;
   std::int64_t label = 0;
 };
-// Points of three classes; every third one, and all from `blank_from` to `blank_to`, has none.
+// Points of three classes; every third one, and all from `blank_from` to `blank_to`, have none.
 struct points {
   std::int64_t count = 0, blank_from = 0, blank_to = 0;
   std::int64_t size() const { return count; }
@@ -59,7 +59,7 @@ struct points {
 
 const loss::cross_entropy uneven{.weights = {1, 5, 0.25}, .ignore_index = none};
 
-// Sums of losses under weights, weights, hits and targets by hand, of the samples named.
+// Sums of weighted losses, weights, hits and targets over the given samples, in plain loops.
 struct by_hand {
   double loss = 0, weight = 0;
   std::int64_t hits = 0, targets = 0;
@@ -126,7 +126,7 @@ BOOST_AUTO_TEST_CASE(evaluation_is_that_of_one_batch) {
         evaluate(net, data, loss::focal{.gamma = 0, .ignore_index = none, .reduction = loss_reduction::sum}, batch);
     BOOST_TEST(std::fabs(sum.loss - plain.loss) < 1e-11);
   }
-  // Where nothing counts there is no loss and no accuracy.
+  // Without any counted target, loss and accuracy are 0.
   const auto nothing = evaluate(net, points{6, 0, 6}, uneven, 4);
   BOOST_TEST(nothing.loss == 0);
   BOOST_TEST(nothing.accuracy == 0);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(losses_say_their_weights) {
     return after_softmax{of};
   };
   check(log_probabilities(loss::nll{.weights = w, .ignore_index = none}), data);
-  // A loss without weights says nothing, and a mean over samples is one.
+  // The divisor is a number for a weighted mean, and otherwise empty.
   const loss::cross_entropy plain;
   program p;
   const value x = p.input("x", {dtype::float32, {dim("N"), 3}}), y = p.input("y", {dtype::int64, {dim("N")}});
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(losses_say_their_weights) {
   BOOST_TEST(summed.weight(x, y).empty());
 }
 
-// Samples with weights of their own as a second target.
+// Sample weights as a second target.
 BOOST_AUTO_TEST_CASE(weights_of_samples) {
   const auto weighted = points{30} | dataset::map([](const marked& p, std::int64_t i) {
                           auto target = tensor<double, extents<3>>::uninitialized({3});
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(weights_of_samples) {
     BOOST_TEST(std::fabs(evaluate(net, weighted, loss::weighted{loss::mse{}}, batch).loss - once.loss) < 1e-12);
 }
 
-// Updates by hand, of batches of twelve in the order of training.
+// Updates by hand, with batches of twelve in the order of training.
 BOOST_AUTO_TEST_CASE(updates_are_those_of_one_batch) {
   const points data{42, 9, 20};
   constexpr std::int64_t batch = 12, epochs = 3;
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_targets_changes_nothing) {
     BOOST_TEST(*report.epochs.back().validation_loss == 0);
   }
   class_model net({.seed = 1});
-  // Figures are those of the other batches: 4 of 12 are blank.
+  // The report covers the other batches: 4 of 12 samples are blank.
   const points some{12, 4, 8};
   const auto report = fit(net, some, uneven, optim::sgd{.lr = 0}, {.batch = 4});
   const by_hand all(weights_of(net), some, range(0, 12));
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(a_batch_without_targets_changes_nothing) {
   BOOST_TEST(report.epochs[0].ignored == 12 - all.targets);
 }
 
-// Replicas, shards and batches of one update have the same bits, with statistics across shards too.
+// Replicas, shards and batches of one update give the same bits, also with statistics across shards.
 BOOST_AUTO_TEST_CASE(the_same_bits_for_any_number_of_replicas) {
   const auto data = squares(70, 1), test = squares(30, 2);
   const loss::cross_entropy loss{.weights = {1, 7, 0.5}, .ignore_index = 2};
@@ -365,7 +365,7 @@ BOOST_AUTO_TEST_CASE(mistakes) {
              }).find("loss: expected a weight of one number, float64[]; got float64[") == 0u);
   BOOST_TEST(message_of([&] { fit(net, points{6}, wrong{dtype::float32}, optim::sgd{}); }) ==
              "loss: expected a weight of one number, float64[]; got float32[]");
-  // A class that is left out may be any number; others are still refused.
+  // An ignored class may be any number; other invalid classes are still refused.
   const auto data = squares(9, 1);
   plain_model small({.seed = 1});
   BOOST_TEST(std::isfinite(evaluate(small, data, loss::cross_entropy{.ignore_index = 7}).loss));

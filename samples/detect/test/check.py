@@ -16,7 +16,7 @@ PROGRAM, WORK = sys.argv[1], pathlib.Path(sys.argv[2])
 
 
 def png(rows):
-    """A gray picture, row by row."""
+    """A gray picture from rows of bytes."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     head = struct.pack(">IIBBBBB", len(rows[0]), len(rows), 8, 0, 0, 0, 0)
@@ -25,7 +25,7 @@ def png(rows):
 
 
 def picture(squares):
-    """Gray, with squares of 8 pixels: left, top and brightness."""
+    """A gray picture with squares of 8 pixels: left, top and brightness."""
     rows = [[100] * 64 for _ in range(64)]
     for left, top, light in squares:
         for y in range(top, top + 8):
@@ -72,7 +72,7 @@ try:
     assert ask(c, picture([])) == (200, {"boxes": []})
     assert ask(c, None, "/healthz", "GET") == (200, {"status": "ok"})
 
-    # On the same connection: what is no picture, or no picture of this model.
+    # On the same connection: bytes that are no picture, or a picture of another size.
     whole = picture([(8, 8, 255)])
     small = png([[0] * 63] * 64)
     for wrong, why in ((b"no picture", "not a readable PNG"), (b"", "not a readable PNG"), (whole[:60], "not a readable PNG"),
@@ -89,7 +89,7 @@ try:
     assert len(ask(c, whole)[1]["boxes"]) == 1
     c.close()
 
-    # Several clients at once get the boxes of their own pictures.
+    # Concurrent clients get the boxes of their own pictures.
     wrong = []
 
     def client(k):

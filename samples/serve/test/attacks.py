@@ -20,7 +20,7 @@ HEAD = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-st
 
 
 def wanting(**what):
-    """An environment in which `allocation`, `count`, `thread` or `report` is set for the preloaded library."""
+    """An environment that sets `allocation`, `count`, `thread` or `report` for the preloaded library."""
     names = {"LAMINA_FAIL_" + name.upper(): str(value) for name, value in what.items()}
     return {**os.environ, "LD_PRELOAD": PRELOAD, **names}
 
@@ -34,7 +34,7 @@ def threads_of(server):
 
 
 def answers_in(stream, count):
-    """Status and content of `count` answers, as they come on a connection."""
+    """Status and content of the next `count` answers on a connection."""
     found = []
     for _ in range(count):
         status = int(stream.readline().split()[1])
@@ -47,7 +47,7 @@ def answers_in(stream, count):
 
 
 def is_well(server, within=2.0):
-    """Whether the pages for watchers are answered, each within so many seconds."""
+    """Whether the monitoring pages are answered, each within so many seconds."""
     for path in ("/healthz", "/metrics"):
         begin = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -58,7 +58,7 @@ def is_well(server, within=2.0):
 
 
 def threads():
-    """Where threads are missing the server says so and ends; it takes none for connections."""
+    """If threads cannot be started, the server reports it and ends; connections need no threads."""
     for k in (1, 2, 3):
         ended = subprocess.run([PROGRAM, str(WORK / "net"), "--port", "0"], capture_output=True, text=True, timeout=30, env=wanting(thread=k))
         assert ended.returncode == 2 and "listening" not in ended.stdout, (k, ended)
@@ -79,7 +79,7 @@ def threads():
 
 
 def heads():
-    """Heads without end take no memory, and are refused."""
+    """Endless heads take no memory, and are refused."""
     fields = b"".join(b"X-%d: %s\r\n" % (i, b"y" * 100) for i in range(60000))
     with Server(WORK / "net") as server:
         server.predict(image(1))
@@ -89,7 +89,7 @@ def heads():
                      b"GET / HTTP/1.1\r\nX: " + b"y" * 10000000 + b"\r\n\r\n"):
             found = answer_to(server, head)
             assert found.startswith((b"HTTP/1.1 431", b"HTTP/1.1 400")) and b"Connection: close" in found, found[:300]
-        # 1000 connections, each with as much as a head may have: they share no more than a few kilobytes each.
+        # 1000 connections, each with the largest permitted head: a few kilobytes for each.
         with contextlib.ExitStack() as open_ones:
             for _ in range(1000):
                 c = open_ones.enter_context(socket.create_connection(("127.0.0.1", server.port)))
@@ -101,7 +101,7 @@ def heads():
 
 
 def slow():
-    """Clients that send a byte now and then, or read none, hold nobody up; the time of a request counts from its beginning."""
+    """Slow senders and readers block nobody; the time of a request counts from its beginning."""
     with Server(WORK / "net", "--connections", "150", "--receive", "1500") as server:
         expected, over = server.predict(image(1)), time.monotonic() + 6
         with contextlib.ExitStack() as open_ones:
@@ -135,7 +135,7 @@ def slow():
             assert m["lamina_http_connections"] <= 150 + 16 + 1, m
             assert m['lamina_http_connections_total{event="gave_way"}'] > 100 and m['lamina_http_connections_total{event="timed_out"}'] > 10, m
         server.stop(10)
-    # The same where nobody gives way: each is told that its time is over.
+    # The same with clients that never yield: each gets a timeout.
     with Server(WORK / "net", "--receive", "700") as server:
         with socket.create_connection(("127.0.0.1", server.port)) as s:
             s.settimeout(10)
@@ -152,7 +152,7 @@ def slow():
 
 
 def pipelined():
-    """Requests in a row have their answers in order, whatever stands in their bodies; a client that sends no more has them too."""
+    """Pipelined requests are answered in order, whatever their bodies contain, also after the client stops sending."""
     hidden = b"GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n"
     disguised = (hidden * 40)[:784]
     with Server(WORK / "net") as server:
@@ -174,7 +174,7 @@ def pipelined():
                     assert [json.loads(content) for _, content in found[:-1]] == expected
                     if half_closed:
                         assert stream.read() == b""
-        # Many at once: none of the answers is another client's.
+        # Many at once: no client gets the answer of another one.
         seeds = [server.predict(image(seed)) for seed in range(8)]
 
         def client(number):
@@ -186,7 +186,7 @@ def pipelined():
                 found = answers_in(s.makefile("rb"), len(order))
                 assert [json.loads(content) for _, content in found] == [seeds[seed] for seed in order]
         run(client, 8)
-        # A body that ends too early, and what is announced first.
+        # A body that ends too early, after the announced expectation.
         with socket.create_connection(("127.0.0.1", server.port)) as s:
             s.settimeout(20)
             s.sendall(request(image(1))[:-1])
@@ -203,7 +203,7 @@ def pipelined():
 
 
 def loaded():
-    """Watchers are answered while more is asked than can be computed, and while there are no descriptors."""
+    """Monitoring pages are answered under overload, and without free descriptors."""
     with Server(WORK / "net", "--capacity", "4", "--batch", "1", "--workers", "1", "--connections", "40") as server:
         statuses, end = set(), time.monotonic() + 3
 
@@ -236,7 +236,7 @@ def loaded():
 
 
 def drain():
-    """SIGTERM ends the server within its limit, whatever clients do, and at once where there are none."""
+    """SIGTERM ends the server within its limit, whatever clients do, and at once if there are none."""
     with Server(WORK / "net") as server:
         server.predict(image(1))
         begin = time.monotonic()
@@ -262,16 +262,16 @@ def drain():
             begin = time.monotonic()
             server.terminate()
             wait_for(lambda: "stopping" in server.said())
-            server.terminate()    # which does not wait
+            server.terminate()    # does not wait
             assert server.process.wait(5) == 0 and time.monotonic() - begin < 2
 
 
 def memory():
-    """Whichever allocation fails, before `main` or after: a message and 2, or a connection that ends; the server goes on."""
+    """Any failing allocation: a message and exit code 2, or a closed connection; the server runs on."""
     report = WORK / "report"
 
     def one(k, count):
-        """Whether the server came so far as to listen, with allocation k and those after it failing."""
+        """Whether the server starts to listen when allocation k and the following ones fail."""
         process = subprocess.Popen([PROGRAM, str(WORK / "net"), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True, env=wanting(allocation=k, count=count, report=report))
         try:
@@ -302,7 +302,7 @@ def memory():
 
     assert one(0, 1)
     all_of_them = int(report.read_text())
-    # A step that meets every phase, and each of the last ones, which are those of requests.
+    # Steps that cover every phase, and each of the last allocations, which belong to requests.
     step = max(1, all_of_them // int(os.environ.get("LAMINA_SWEEP", "60")))
     listened = [one(k, 1) for k in range(1, all_of_them, step)]
     assert True in listened and False in listened

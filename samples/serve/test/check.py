@@ -22,7 +22,7 @@ RAW, PNG = "application/octet-stream", "image/png"
 
 
 def png(width, height, pixel, kind=0, compressed=None):
-    """A picture; `pixel(x, y)` gives the bytes of a pixel; kind 0 is gray, 2 RGB, 6 RGB with alpha."""
+    """A picture; `pixel(x, y)` returns the bytes of a pixel; kind 0 is gray, 2 RGB, 6 RGB with alpha."""
     def chunk(name, content):
         return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
     rows = b"".join(b"\0" + b"".join(pixel(x, y) for x in range(width)) for y in range(height)) if compressed is None else b""
@@ -44,7 +44,7 @@ def wait_for(what, seconds=30):
 
 class Server:
     def __init__(self, weights, *options, port=0, env=None, files=None):
-        """`files`: the most descriptors that it may have."""
+        """`files`: the limit of open descriptors."""
         def limit():
             resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
         self.log = open(WORK / "log", "w+")
@@ -134,7 +134,7 @@ def routes():
         assert m['lamina_plans_total{result="made"}'] >= 1 and 'lamina_plans_total{result="hit"}' in m
         buckets = [value for name, value in m.items() if name.startswith("lamina_request_seconds_bucket")]
         assert buckets == sorted(buckets) and len(buckets) == 20
-        # Many at once, on connections that stay: the answers are those of images sent alone.
+        # Many at once, on persistent connections: the same answers as for images sent alone.
         expected = [server.predict(image(seed)) for seed in range(20)]
         wrong = []
 
@@ -156,7 +156,7 @@ def routes():
 
 
 def run(function, count):
-    """Calls function(0), function(1) ... at once; an error of one is an error of all."""
+    """Calls function(0), function(1) ... concurrently; raises the error of any of them."""
     errors = []
 
     def guarded(i):
@@ -174,20 +174,20 @@ def run(function, count):
 
 
 def max_memory(process):
-    """The most bytes that a process has had in memory."""
+    """Peak memory of a process in bytes."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     return 1024 * int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1])
 
 
 def answer_to(server, *parts, end=b"}\n"):
-    """What is answered to bytes on a connection of their own."""
+    """The answer to bytes on a new connection."""
     with socket.create_connection(("127.0.0.1", server.port)) as s:
         s.settimeout(20)
         try:
             for part in parts:
                 s.sendall(part)
         except (BrokenPipeError, ConnectionResetError):
-            pass    # it has been refused already
+            pass    # already refused
         found = b""
         try:
             while not (end and found.endswith(end)) and (part := s.recv(4096)):
@@ -198,7 +198,7 @@ def answer_to(server, *parts, end=b"}\n"):
 
 
 def unread():
-    """Bodies that would be read or unpacked without a limit are refused before they are."""
+    """Bodies are limited before they are read or unpacked."""
     untrained(WORK / "net", 1)
     head = b"POST /%s HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\n"
     with Server(WORK / "net") as server:
@@ -245,7 +245,7 @@ def malformed():
             try:
                 found, _, content = server.ask("POST", "/predict", body, kind)
             except (BrokenPipeError, ConnectionResetError):
-                assert status == 413 or kind.startswith("multipart"), (status, words)    # it is not read to its end
+                assert status == 413 or kind.startswith("multipart"), (status, words)    # refused before its end is read
                 continue
             assert found == status and words in json.loads(content)["error"], (status, words, found, content)
         for garbage in (b"\0" * 100, b"GET\r\n\r\n", b"POST /predict HTTP/1.1\r\nContent-Length: x\r\n\r\n", os.urandom(3000) + b"\r\n\r\n",
@@ -297,7 +297,7 @@ def reload():
             wait_for(lambda: server.metrics()[f'lamina_reloads_total{{result="{result}"}}'] == count)
             wait_for(lambda: words in server.said())
             assert server.predict(pixels) == expected
-        untrained(net, 2)    # as the library saves
+        untrained(net, 2)    # as the library saves it
         signalled("good", 1, new, "serve: loaded weights from ")
         place(a.read_bytes()[:100000])
         signalled("refused", 1, new, "keeping the current weights: " + str(net))
@@ -312,7 +312,7 @@ def reload():
         place(a.read_bytes())
         written_in_place(server, net)
         net.unlink()
-        os.mkfifo(net)       # which nobody ever writes to
+        os.mkfifo(net)       # which has no writer
         reloaded = server.metrics()
         good, refused = (reloaded[f'lamina_reloads_total{{result="{r}"}}'] for r in ("good", "refused"))
         signalled("refused", refused + 1, old, "not a regular file")
@@ -326,7 +326,7 @@ def reload():
 
 
 def written_in_place(server, net):
-    """Cuts and fills the file of weights in place while it is read: all of it, or a refusal."""
+    """Truncates and refills the weights in place while they are read: they load completely, or are refused."""
     content = net.read_bytes()
     with open(net, "r+b", buffering=0) as file:
         end = time.monotonic() + 3
@@ -343,7 +343,7 @@ def written_in_place(server, net):
 
 
 def last_requests():
-    """What was sent when the server is told to stop is answered, and the answer says that it is the last."""
+    """Requests sent before the server is stopped are answered, with an answer that closes the connection."""
     whole = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: 784\r\n\r\n" + image(1)
     for turn in range(10):
         with Server(WORK / "net") as server:
@@ -356,7 +356,7 @@ def last_requests():
                     found += part
                 assert found.startswith(b"HTTP/1.1 200"), (turn, found)
             assert server.process.wait(10) == 0
-    # Of a connection that stays, the next request; and one that never ends does not hold the server.
+    # The next request of a persistent connection is answered; an unfinished one does not delay the server.
     with Server(WORK / "net") as server:
         with socket.create_connection(("127.0.0.1", server.port)) as slow:
             kept = server.connect()
@@ -389,7 +389,7 @@ def stop():
 
             def client(number):
                 for i in range(1000000):
-                    # Half of the clients keep their connection.
+                    # Half of the clients reuse their connection.
                     if i == 0 or number % 2:
                         connection = server.connect()
                     try:
@@ -397,7 +397,7 @@ def stop():
                         answer = connection.getresponse()
                         content = answer.read()
                     except (ConnectionError, http.client.RemoteDisconnected):
-                        return    # nothing was answered, so nothing was accepted
+                        return    # without an answer, nothing was accepted
                     with lock:
                         received[0] += 1
                         if answer.status == 200 and json.loads(content) != expected[number % 4]:
@@ -446,7 +446,7 @@ def kill():
         kept.getresponse().read()
         server.process.kill()
         server.process.wait()
-        with Server(net, port=server.port) as again:    # beside the connection that the dead one has left
+        with Server(net, port=server.port) as again:    # beside the connection of the dead server
             again.predict(pixels)
             again.stop()
         kept.close()
@@ -454,14 +454,14 @@ def kill():
 
 
 def locale():
-    """Where numbers have a decimal comma, answers and figures are as elsewhere."""
+    """In a locale with a decimal comma, answers and figures are the same."""
     untrained(WORK / "net", 1)
 
     def said(env):
         with Server(WORK / "net", env=env) as server:
             _, _, answer = server.ask("POST", "/predict", image(1), RAW)
             _, _, content = server.ask("GET", "/metrics")
-            server.metrics()    # which reads each of them as a number
+            server.metrics()    # parses each as a number
             server.stop()
             assert b'_bucket{le="0.0005"}' in content and b"_sum 0.0" in content, content
             return answer, [line.split(b" ")[0] for line in content.splitlines()]

@@ -1,4 +1,4 @@
-// Types that are no keys of a cache.
+// Types that cannot be keys of a cache.
 #include <cstddef>
 import lamina;
 using namespace lamina;

@@ -1,4 +1,4 @@
-// What is no data set, and functions that cannot be called with its samples.
+// Invalid data sets, and functions that do not accept their samples.
 import lamina.std;
 import lamina;
 using namespace lamina;

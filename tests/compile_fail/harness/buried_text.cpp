@@ -1,4 +1,4 @@
-// A snippet whose text comes below lines that the reader would have to scroll past.
+// A snippet whose expected text comes after more lines than a reader sees.
 // expect: the sentence
 #ifdef BAD
 static_assert(false);

@@ -1,4 +1,4 @@
-// The second case has another text than it expects.
+// The second case has another error than the expected one.
 #ifdef BAD
 // expect below: first
 static_assert(false, "the first");

@@ -1,4 +1,4 @@
-// The first case expects what the second says.
+// The first case expects the message of the second.
 
 // case: first
 // expect: the second

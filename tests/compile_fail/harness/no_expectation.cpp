@@ -1,4 +1,4 @@
-// A snippet that says nothing of its text.
+// A snippet without an expectation.
 #ifdef BAD
 int value = nothing;
 #endif

@@ -1,4 +1,4 @@
-// A snippet whose error says something else.
+// A snippet with another error than the expected one.
 // expect: no key `result` in this dict; its keys are: `input`
 import lamina;
 using namespace lamina::literals;

@@ -1,4 +1,4 @@
-// Layers whose options or inputs do not fit, and layers of one's own that walk along sequences.
+// Layers with wrong options or inputs, and user-defined layers that iterate over sequences.
 #include <cstdint>
 #include <type_traits>
 import lamina;
@@ -11,7 +11,7 @@ using images = input<"N", 3, 8, 8>;
 using rows = input<"N", 4>;
 using sequences = input<"N", 3, 8>;
 
-// A net with inputs `x`, `h` and `n` of a layer over sequences with first states and lengths.
+// A net with inputs `x`, `h` and `n` of a layer over sequences with initial states and lengths.
 constexpr auto recurrent_net = topology(
     sublayer<"r">(nn::gru{.input_size = 4, .hidden_size = 5, .states = true, .lengths = true}), connect<"x", "r.input">,
     connect<"h", "r.h0">, connect<"n", "r.lengths">, connect<"r.output", "y">, discard<"r.hn">);
@@ -19,7 +19,7 @@ template <class States, class Lengths>
 concept Walks =
     accepted<diagnostic<shape_check<recurrent_net, port_input<"x", float, "T", "N", 4>, States, Lengths>>()>;
 
-// Sums along a sequence; what it carries from iteration to iteration has `Extents`.
+// Sums along a sequence; its carry has `Extents`.
 template <dim... Extents> struct summing {
   constexpr auto forward(auto& s, const auto& x) const {
     using V = std::remove_cvref_t<decltype(x + x)>;

@@ -1,4 +1,4 @@
-// Layers and sublayers that are none.
+// Invalid layers and sublayers.
 import lamina;
 using namespace lamina;
 

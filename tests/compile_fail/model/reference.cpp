@@ -1,4 +1,4 @@
-// Reference models share their weights, so that nothing changes them.
+// Reference models share their weights, so no operation may change them.
 import lamina;
 using namespace lamina;
 

@@ -1,4 +1,4 @@
-// Everything else that would change or save what shares its weights, and the functions of layers on a model.
+// Other functions that would change or save shared weights, and functions of layers on a model.
 // within: 40 lines
 import lamina;
 using namespace lamina;

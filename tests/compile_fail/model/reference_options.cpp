@@ -1,4 +1,4 @@
-// What trains, saves or loads, on what shares its weights; options in braces as well.
+// Training, saving and loading of shared weights, also with options in braces.
 // within: 40 lines
 import lamina;
 using namespace lamina;

@@ -1,4 +1,4 @@
-// Nobody changes the weights of the others by way of a reference model.
+// Shared weights cannot be changed through a reference model.
 import lamina;
 using namespace lamina;
 

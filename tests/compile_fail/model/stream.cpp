@@ -1,4 +1,4 @@
-// Streams fed with other elements than theirs.
+// Streams with wrong element types.
 #include <span>
 import lamina;
 using namespace lamina;

@@ -1,4 +1,4 @@
-// Results of which an extent is counted when they run, asked of typed operands.
+// Results with data-dependent extents, for typed operands.
 // within: 16 lines
 import lamina;
 using namespace lamina;

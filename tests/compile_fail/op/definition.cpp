@@ -1,4 +1,4 @@
-// Definitions of operations that lack a member or have it otherwise.
+// Definitions of operations with missing or wrong members.
 #include <string_view>
 import lamina;
 using namespace lamina;

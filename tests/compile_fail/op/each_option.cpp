@@ -8,7 +8,7 @@ template <auto Calls> struct layer_of_calls {
   constexpr auto forward(auto& s, const auto& x) const { return Calls(s, x); }
 };
 template <auto Calls> constexpr layer_of_calls<Calls> layer{};
-// A type and no concept: of a generic lambda as the argument of a concept that does not hold, Clang 22 ends with an internal error.
+// A type instead of a concept: Clang 22 crashes on a generic lambda as an argument of an unsatisfied concept.
 template <auto Calls, dim... Extents> using runs = shape_check<layer<Calls>, input<Extents...>>;
 
 #ifdef BAD

@@ -1,4 +1,4 @@
-// Dictionaries: keys that are not there, or twice.
+// Dictionaries: missing and repeated keys.
 import lamina;
 using namespace lamina::literals;
 using namespace lamina;

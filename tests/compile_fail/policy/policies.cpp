@@ -1,4 +1,4 @@
-// Policies that do not fit together or name no sublayer.
+// Conflicting policies, and policies for missing sublayers.
 import lamina;
 using namespace lamina;
 
@@ -134,7 +134,7 @@ using said = policies<sub<"fc">(sub<"x">(trainable(false)))>;
 using said = policies<sub<"fc">(trainable(false))>;
 #endif
 train_layer<constant_layer<net>, inputs<port<"input", matrix<float>>>, said> layer("net");
-// One set may serve several layers, also those without sublayers or parameters.
+// One set may serve several layers, also layers without sublayers or parameters.
 train_layer<nn::tanh, inputs<port<"input", matrix<float>>>,
             policies<sub<"fc">(trainable(false)), initialize<"weight">(initializer::constant(1))>>
     act("act");

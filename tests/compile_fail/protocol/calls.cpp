@@ -1,4 +1,4 @@
-// Layers by hand: what their calls are given.
+// Train layers by hand: the operands of their calls.
 import lamina;
 using namespace lamina;
 

@@ -1,4 +1,4 @@
-// Queues of samples that the net does not take.
+// Queues with samples that the net does not accept.
 import lamina;
 using namespace lamina;
 

@@ -1,4 +1,4 @@
-// Samplers that draw from no scores.
+// Samplers over values that are not scores.
 #include <cstdint>
 import lamina;
 using namespace lamina;

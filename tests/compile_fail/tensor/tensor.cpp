@@ -1,4 +1,4 @@
-// Tensors whose extents or elements are written in a way that does not hold.
+// Tensors with invalid extents, elements or assignments.
 import lamina;
 using namespace lamina;
 

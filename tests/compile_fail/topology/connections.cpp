@@ -1,4 +1,4 @@
-// Connections and names of a topology that lead nowhere.
+// Connections and names without a target in a topology.
 import lamina;
 using namespace lamina;
 

@@ -1,4 +1,4 @@
-// Topologies that are not whole.
+// Incomplete topologies.
 import lamina;
 using namespace lamina;
 

@@ -1,4 +1,4 @@
-// Training of what cannot be trained, or with what does not fit.
+// Training with invalid models, losses, optimizers or operands.
 #include <cstdint>
 import lamina;
 using namespace lamina;

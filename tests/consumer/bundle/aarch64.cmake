@@ -1,4 +1,4 @@
-# Another machine than the one that builds, as a toolchain file describes it: programs and libraries are those of its root.
+# A toolchain file for another machine: programs and libraries are found in its root.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64)

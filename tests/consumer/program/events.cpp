@@ -1,4 +1,4 @@
-// A module beside lamina, in a library of its own.
+// A module beside lamina, in a separate library.
 import lamina;
 import lamina.tensorboard;
 

@@ -16,7 +16,7 @@ int main() {
   for (float v : a.data()) sum += v;
   if (sum != 10) return 2;
 
-  // Several results taken apart, with nothing of <tuple>.
+  // Several results in a structured binding, without <tuple>.
   auto [loss, gradient_of_a] =
       evaluate(reduce_sum(square(var<"a">(a))), gradient<"a">(reduce_sum(square(var<"a">(a)))));
   if (item(loss) != 30 || gradient_of_a(1, 1) != 8) return 3;

@@ -1,4 +1,5 @@
-# Writes the files beside it with NumPy. Element n of an array of extents [2, 3, 4] is 3 n - 20, or for bool whether that is odd.
+# Writes the files beside it with NumPy. Element n of an array of shape [2, 3, 4] is 3 n - 20; for bool, whether that is
+# odd.
 import numpy as np
 
 base = 3 * np.arange(24).reshape(2, 3, 4) - 20

@@ -26,7 +26,7 @@ def rope(x, positions, base=10000.0):
 
 
 def rope_of_neighbours(x, positions, base=10000.0):
-    """Pairs (2 i, 2 i + 1) as complex numbers, as in Llama's own code."""
+    """Pairs (2 i, 2 i + 1) as complex numbers, as in Llama's original code."""
     depth = x.shape[-1]
     frequency = base ** (-torch.arange(0, depth, 2, dtype=torch.float64) / depth)
     turn = torch.polar(torch.ones(()).double(), torch.outer(positions.double(), frequency))

@@ -1,5 +1,5 @@
-// What PyTorch computes, number by number: operations of decoders, and a small decoder forward, streamed and trained.
-// decoder.py makes the files.
+// PyTorch's results, number by number: operations of decoders, and a small decoder forward, streamed and trained.
+// decoder.py writes the files.
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ array vector_of(std::string_view name) {
   BOOST_REQUIRE_MESSAGE(t, name);
   return from_tensor(*t);
 }
-// Runs an operation over vectors of the file, and compares with the one that PyTorch made.
+// Runs an operation over vectors of the file; compares with PyTorch's result.
 void equal(std::string_view name, const std::vector<std::string_view>& operands,
            const std::function<value(const std::vector<value>&)>& f) {
   std::vector<array> in;
@@ -93,7 +93,7 @@ BOOST_AUTO_TEST_CASE(a_decoder_whole_and_position_by_position) {
   BOOST_TEST(distance(served, want) < 5e-6);
 }
 
-// The losses of steps of gradient descent: every gradient is in them.
+// Losses of gradient descent, which depend on every gradient.
 BOOST_AUTO_TEST_CASE(a_decoder_in_training) {
   model<decoder, ids> net;
   load(net, TORCH_VECTORS "/decoder.safetensors");

@@ -1,3 +1,3 @@
-// A room of the ground floor that imports one of the next floor; a test shows that this is refused.
+// A module of the lowest layer that imports one of the next layer; a test checks that this is refused.
 export module lamina:core;
 import :plan;

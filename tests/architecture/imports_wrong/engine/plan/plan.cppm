@@ -1,3 +1,3 @@
-// A room that may import what the ground floor declares.
+// A module that may import the modules of the lowest layer.
 export module lamina:plan;
 import :core;

@@ -1,4 +1,4 @@
-// What every_diagnostic.py must find here: what `expected.cpp` holds, and four sentences that it does not.
+// What every_diagnostic.py must find here: the messages in `expected.cpp`, and four messages that it lacks.
 export module room;
 
 constexpr void infer(int axis, bool heads, inference& out) {
