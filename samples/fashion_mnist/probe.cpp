@@ -52,8 +52,9 @@ double busy(std::chrono::duration<double> least) {
 double fma_rate(int workers) {
   std::vector<double> rates(static_cast<std::size_t>(workers));
   {
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (auto& rate : rates) threads.emplace_back([&rate] { rate = busy(std::chrono::milliseconds(100)); });
+    for (auto& t : threads) t.join();
   }
   double sum = 0;
   for (double r : rates) sum += r;

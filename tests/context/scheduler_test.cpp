@@ -20,23 +20,24 @@ using namespace lamina;
 namespace {
 
 // Starts a thread for each call.
-struct jthreads {
+struct thread_per_call {
   int width = 3;
   std::atomic<int>* calls = nullptr;
   int concurrency() const { return width; }
   template <class F> void bulk(std::size_t n, F f) const {
     if (calls) ++*calls;
-    std::vector<std::jthread> threads;
+    std::vector<std::thread> threads;
     for (std::size_t i = 0; i < n; ++i) threads.emplace_back([=] { f(i); });
+    for (auto& t : threads) t.join();
   }
 };
 // A possible interface of another library's pool.
 struct foreign_pool {
   std::size_t concurrency() { return 4; }
   void bulk(std::size_t n, const std::function<void(std::size_t)>& f) {
-    std::jthread([&] {
+    std::thread([&] {
       for (std::size_t i = n; i-- > 0;) f(i);
-    });
+    }).join();
   }
 };
 // All calls on the calling thread, in order.
@@ -79,8 +80,8 @@ struct no_bulk {
   int concurrency() { return 1; }
 };
 
-static_assert(Scheduler<jthreads> && Scheduler<foreign_pool> && Scheduler<one_after_the_other> && Scheduler<pinned> &&
-              Scheduler<thread_pool>);
+static_assert(Scheduler<thread_per_call> && Scheduler<foreign_pool> && Scheduler<one_after_the_other> &&
+              Scheduler<pinned> && Scheduler<thread_pool>);
 static_assert(!Scheduler<no_width> && !Scheduler<no_bulk> && !Scheduler<int>);
 static_assert(std::constructible_from<context, pinned&> && !std::constructible_from<context, no_bulk> &&
               !std::constructible_from<context, no_width&>);
@@ -123,13 +124,13 @@ BOOST_AUTO_TEST_SUITE(schedulers)
 
 BOOST_AUTO_TEST_CASE(work_is_done_on_them) {
   std::atomic<int> calls{0};
-  jthreads threads{3, &calls};
+  thread_per_call threads{3, &calls};
   one_after_the_other in_order;
   pinned stays;
   foreign_pool foreign;
   thread_pool pool(2);
-  context on_threads(threads), moved(jthreads{2}), ordered(in_order), referred(stays), another(foreign), shared(pool),
-      again(pool);
+  context on_threads(threads), moved(thread_per_call{2}), ordered(in_order), referred(stays), another(foreign),
+      shared(pool), again(pool);
   BOOST_CHECK_EQUAL(on_threads.threads(), 3);
   BOOST_CHECK_EQUAL(another.threads(), 4);
   BOOST_CHECK_EQUAL(ordered.pool().threads(), 5);
@@ -159,7 +160,7 @@ BOOST_AUTO_TEST_CASE(results_have_the_bits_of_one_thread) {
     return evaluate(tanh(matmul(a, b)) + reduce_sum<axes(0)>(matmul(a, b)), where);
   };
   const auto expected = compute(default_context());
-  jthreads threads;
+  thread_per_call threads;
   one_after_the_other in_order;
   foreign_pool foreign;
   busy_body too_often;
@@ -171,7 +172,7 @@ BOOST_AUTO_TEST_CASE(results_have_the_bits_of_one_thread) {
 }
 
 BOOST_AUTO_TEST_CASE(what_a_job_throws_passes_through) {
-  jthreads threads;
+  thread_per_call threads;
   context where(threads);
   auto fail = [](void*, std::size_t i, int) {
     if (i == 3) throw value_error("job 3");

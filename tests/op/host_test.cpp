@@ -283,6 +283,7 @@ BOOST_AUTO_TEST_CASE(iterations_find_their_plans) {
   BOOST_TEST(numbers(y[0])[0] == 2, boost::test_tools::tolerance(1e-6));
 }
 
+#ifdef __cpp_lib_jthread
 BOOST_AUTO_TEST_CASE(a_loop_is_stopped_from_outside) {
   const auto body = body_of({{i64, {}}, {truth, {}}, {f32, {4}}}, [](const values& x) { return values{x[1], x[2]}; });
   made net({{truth, {}}, {f32, {4}}}, [&](const values& x) { return host_loop({{}, x[0]}, body, {x[1]}); });
@@ -291,6 +292,7 @@ BOOST_AUTO_TEST_CASE(a_loop_is_stopped_from_outside) {
   const stop_scope scope(source.get_token());
   BOOST_TEST(net.error({single(1, truth), row({1, 2, 3, 4})}) == "host_loop: the run was stopped before iteration 0");
 }
+#endif
 
 // ---- sequences ------------------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ std::thread detail::start_thread(std::string_view whose, int number, int count, 
   } catch (const std::system_error& e) {
     text t;
     raise(error_kind::resource,
-          t << whose << ": thread " << number << " of " << count << " cannot be started: " << e.what());
+          t << whose << ": thread " << number << " of " << count << " cannot be started: " << e.code().message());
   }
 }
 

@@ -29,9 +29,8 @@ std::optional<double> number_in(std::string_view s) {
   static const ::locale_t plain = ::newlocale(LC_ALL_MASK, "C", nullptr);
   char* end = nullptr;
   const double x = ::strtod_l(chars.c_str(), &end, plain);
-  const bool begins =
-      !s.empty() && (s[0] == '-' || s[0] == '.' || s[0] == 'i' || s[0] == 'n' || (s[0] >= '0' && s[0] <= '9'));
-  const bool holds = !std::isinf(x) || s.find("inf") != s.npos;
+  const bool begins = !s.empty() && std::string_view("-.0123456789inIN").find(s[0]) != std::string_view::npos;
+  const bool holds = !std::isinf(x) || s.find_first_of("iI") != s.npos;
   if (begins && holds && end == chars.c_str() + chars.size() && s.find_first_of("xX") == s.npos) return x;
 #endif
   return {};

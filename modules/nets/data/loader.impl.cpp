@@ -96,7 +96,8 @@ struct batch_loader::implementation {
       for (int i = 0; i < o.threads; ++i) threads.emplace_back([this] { work(); });
     } catch (const std::system_error& e) {
       end();
-      detail::raise(error_kind::resource, std::string(o.reader) + ": a thread cannot be started: " + e.what());
+      detail::raise(error_kind::resource,
+                    std::string(o.reader) + ": a thread cannot be started: " + e.code().message());
     }
   }
   ~implementation() { end(); }

@@ -1288,7 +1288,7 @@ scaling_state training_core::scaling() const {
   return scaling_in(net_.parameters(), how_.scaling);
 }
 void training_core::here() const {
-  if (!loss_) [[unlikely]]
+  if (!operands_) [[unlikely]]  // a moved-from std::function may still hold its function
     detail::raise(error_kind::state, "training: this object was moved from");
 }
 training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
@@ -1298,7 +1298,8 @@ training_core::training_core(model_core& net, trainer::loss_rule loss, trainer::
       step_(std::move(step)),
       how_{o.compute, o.scaling, o.recompute},
       accumulate_(o.accumulate),
-      others_(o.replicas) {
+      others_(o.replicas),
+      operands_(std::make_shared<batch_operands>(std::vector<dtype>())) {
   if (o.accumulate < 1 || o.accumulate > max_accumulated) {
     text t;
     detail::raise(error_kind::value, t << "training: `accumulate` is " << o.accumulate << "; expected 1 to "
@@ -1379,7 +1380,7 @@ double training_core::run(const sample_batch& batch) {
       detail::raise(error_kind::type, t << "training: input `" << printable(inputs[f].name) << "` of the model is "
                                         << inputs[f].type << ", and field " << f << " of the samples is " << given);
   }
-  if (!operands_ || operands_->types() != types) operands_ = std::make_shared<batch_operands>(types);
+  if (operands_->types() != types) operands_ = std::make_shared<batch_operands>(types);
   operands_->load(batch);
   try {
     return run(view<const shape>(operands_->shapes()), view<const void* const>(operands_->data()),
