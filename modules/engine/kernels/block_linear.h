@@ -81,7 +81,7 @@ template <> struct block_step<by_fours, 8> {
 
 constexpr int rows_at_once = 4;
 constexpr long max_step = 64;  // numbers
-LAMINA_INLINE long padded(long n, long step) { return (n + step - 1) / step * step; }
+constexpr long padded(long n, long step) { return parts_of(n, step) * step; }
 
 /// Rounded rows of x, padded with zeros.
 struct rounded_rows {

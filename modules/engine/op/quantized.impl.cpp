@@ -433,7 +433,7 @@ void block_linear::emit(emission& e) {
   whole.y_row = whole.columns;
   whole.zero_point_step = e.in_type(3).dims.rank ? 1 : 0;
   const auto& f = functions(e);
-  const auto form = static_cast<std::size_t>(f.form());
+  const auto form = form_of(e);
   const auto depth = x.at(x.rank - 1);
   kernels::block_rows_args round{};
   round.rows = whole.rows, round.depth = depth, round.block = whole.block, round.blocks = whole.blocks;

@@ -254,19 +254,20 @@ void op::string_normalize::run(host_call& c) {
 // ---- numbers --------------------------------------------------------------------------------------------------------
 
 namespace {
-// Parses a real number as `std::from_chars`, which libc++ 19 lacks for them.
-template <class T> std::from_chars_result parse_real(const char* first, const char* last, T& to) {
-#ifdef __cpp_lib_to_chars
-  return std::from_chars(first, last, to);
-#else
-  const std::string_view s(first, last);
-  if (const auto v = number_in(s)) return to = static_cast<T>(*v), std::from_chars_result{last, std::errc()};
-  std::size_t e = s.find_first_of("eE"), digits = e + 1;
-  if (e == s.npos || !number_in(s.substr(0, e))) return {first, std::errc::invalid_argument};
-  if (digits < s.size() && (s[digits] == '-' || s[digits] == '+')) ++digits;
-  const bool exponent = digits < s.size() && s.find_first_not_of("0123456789", digits) == s.npos;
-  return {exponent ? last : first, exponent ? std::errc::result_out_of_range : std::errc::invalid_argument};
+// `std::from_chars`, which libc++ 19 lacks for real numbers.
+template <class T> std::from_chars_result parse(const char* first, const char* last, T& to) {
+#ifndef __cpp_lib_to_chars
+  if constexpr (std::is_floating_point_v<T>) {
+    const std::string_view s(first, last);
+    if (const auto v = number_in(s)) return to = static_cast<T>(*v), std::from_chars_result{last, std::errc()};
+    std::size_t e = s.find_first_of("eE"), digits = e + 1;
+    if (e == s.npos || !number_in(s.substr(0, e))) return {first, std::errc::invalid_argument};
+    if (digits < s.size() && (s[digits] == '-' || s[digits] == '+')) ++digits;
+    const bool exponent = digits < s.size() && s.find_first_not_of("0123456789", digits) == s.npos;
+    return {exponent ? last : first, exponent ? std::errc::result_out_of_range : std::errc::invalid_argument};
+  } else
 #endif
+    return std::from_chars(first, last, to);
 }
 template <class T> std::string text_of(T v) {
   if constexpr (std::is_same_v<T, bool>) return v ? "1" : "0";
@@ -279,7 +280,7 @@ template <class T> std::string text_of(T v) {
     for (int n = std::max(std::numeric_limits<T>::digits10, 8);; ++n) {
       const auto end = std::to_chars(digits, digits + sizeof digits, v, std::chars_format::general, n).ptr;
       T back{};
-      parse_real(digits, end, back);
+      parse(digits, end, back);
       if (back == v || n == max) return std::string(digits, end);
     }
   }
@@ -297,10 +298,7 @@ template <class T> bool read_number(std::string_view s, T& to) {
     if (!read_number(s, v)) return false;
     return to = v != 0, true;
   } else {
-    const auto [at, why] = [&] {
-      if constexpr (std::is_floating_point_v<T>) return parse_real(s.data(), end, to);
-      else return std::from_chars(s.data(), end, to);
-    }();
+    const auto [at, why] = parse(s.data(), end, to);
     if (at == end && why == std::errc()) return !s.empty();
     if constexpr (std::is_floating_point_v<T>) {  // out of range: rounds to infinity or 0
       if (at != end || why != std::errc::result_out_of_range) return false;
