@@ -7,7 +7,8 @@ set(terms
   "free_order=relaxed_summation" "side_by_side=parallel" "said_together=merge_policies" "all_said=merge_all"
   "nothing_said=without_policies" "net_book=symbol table" "catalogues?=registry" "workshop=temporary directory"
   "settled_program=precomputed_program" "steered=with policies" "first_rows=truncate" "unslice=slice_grad"
-  "unpart=split_grad" "unpick=pick_grad" "unrepeat=repeat_grad" "untile=tile_grad" "each turn=each iteration" "is to be=must be" "are to be=must be"
+  "unpart=split_grad" "unpick=pick_grad" "unrepeat=repeat_grad" "untile=tile_grad" "each turn=each iteration"
+  "is to be=must be" "are to be=must be"
   "every turn=every iteration" "most_[a-z_]+=max_..." "[abxyw]_offset=zero_point"
   "normalis[a-z]+=normalize" "optimis[a-z]+=optimize" "initialis[a-z]+=initialize"
   "specialis[a-z]+=specialize" "behaviours?=behavior" "colours?=color" "neighbours?=neighbor")

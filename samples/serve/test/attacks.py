@@ -101,7 +101,7 @@ def heads():
 
 
 def slow():
-    """Slow senders and readers block nobody; the time of a request counts from its beginning."""
+    """Slow senders and readers do not block other clients; the time of a request counts from its beginning."""
     with Server(WORK / "net", "--connections", "150", "--receive", "1500") as server:
         expected, over = server.predict(image(1)), time.monotonic() + 6
         with contextlib.ExitStack() as open_ones:
