@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(random_sizes_and_epilogues, T, elements) {
 }
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(a_row_has_the_bits_of_the_general_kernel, T, elements) {
-  for (const long k : {0L, 1L, 2L, 3L, 9L, 64L, 768L, 769L})
+  for (const long k : {0L, 1L, 2L, 3L, 9L, 64L, 768L, 769L, 1600L})
     for (long n = 1; n <= 330; n += (n < 35 && k < 64) || (n > 250 && k == 9) ? 1 : 37)
       for (const layout a : plain_layouts) {
         const numbers<T> x(1, n, k);

@@ -200,7 +200,7 @@ constexpr kernel long_rows[row_block + 1] = {LAMINA_EACH_REST(LAMINA_LONG_ROW_AD
 /// The kernel of a product that `is_row`.
 LAMINA_INLINE kernel row_kernel(const gemm_args& g) {
   const long vectors = parts(g.n, width<float>);
-  if (vectors > row_vectors && !g.relaxed_summation)
+  if (g.k > longest_k_block || (vectors > row_vectors && !g.relaxed_summation))
     return long_rows[parts(g.n % (row_block * width<float>), width<float>)];
   if (vectors == 0 || vectors > row_vectors) return &LAMINA_KERNEL(gemm_f32_row);
   return short_rows[g.n % width<float> != 0][vectors - 1][g.relaxed_summation != 0];

@@ -14,10 +14,8 @@ inline namespace LAMINA_KERNEL_SET {
 inline constexpr int row_block = LAMINA_REGISTERS == 32 ? 3 * tile_vectors : 4 * tile_vectors;
 inline constexpr int row_vectors = LAMINA_REGISTERS == 32 ? row_block : 6 * tile_vectors;
 
-/// Whether a product of one row has a special kernel: only with one K block, so that the chains of sums are the same.
-LAMINA_INLINE bool is_row(const gemm_args& g) {
-  return g.m == 1 && g.prepacked && g.batch == 1 && g.k <= longest_k_block && !g.accumulate;
-}
+/// Whether a product of one row has a special kernel.
+LAMINA_INLINE bool is_row(const gemm_args& g) { return g.m == 1 && g.prepacked && g.batch == 1 && !g.accumulate; }
 /// Whether the weights stay in L1 from one product to the next.
 LAMINA_INLINE bool fits_first_cache(const gemm_args& g) {
   constexpr long first_cache_bytes = 32 * 1024;
@@ -27,7 +25,7 @@ LAMINA_INLINE bool fits_first_cache(const gemm_args& g) {
 LAMINA_INLINE bool is_rows(const gemm_args& g) {
   gemm_args one = g;
   one.m = 1;
-  return is_row(one) && fits_first_cache(g);
+  return is_row(one) && g.k <= longest_k_block && fits_first_cache(g);
 }
 /// Whether a product of one column consists of dot products of contiguous rows.
 LAMINA_INLINE bool is_column(const gemm_args& g) {
@@ -37,18 +35,12 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
 /// Chains per sum for relaxed summation of `vectors` registers: together enough to hide the latency.
 constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
 
-/// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
-template <int Vectors, int Chains, masking Masking>
-LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
+/// One K block of a row, from row `p` of its panels to row `end`: adds it to the sums, `Chains` chains for each register.
+template <int Vectors, int Chains> LAMINA_INLINE void add_products(const gemm_args& g, const float* b, long p, long end,
+                                                                   vec<float> (&chain)[Chains][Vectors]) {
   const long panel = g.k * panel_columns<float>;
-  const float* a = static_cast<const float*>(g.a);
-  const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
-  // With relaxed summation, a chain begins with the bias, which is available before the row.
-  const float* bias = Chains > 1 && g.bias_column ? static_cast<const float*>(g.bias_column) + column : nullptr;
-  vec<float> chain[Chains][Vectors];
-  LAMINA_UNROLL for (int c = 0; c < Chains; ++c) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
-      zero<float>();
-  if (bias) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[Chains - 1][j] = lanes.load(bias, j);
+  const float* a = static_cast<const float*>(g.a) + p * g.a_column;
+  b += p * panel_columns<float>;
   const auto add = [&](int c) __attribute__((always_inline)) {
     const vec<float> x = broadcast(a);
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
@@ -56,15 +48,44 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
     a += g.a_column;
     b += panel_columns<float>;
   };
-  long p = 0;
-  LAMINA_NO_UNROLL for (; p + Chains <= g.k; p += Chains) LAMINA_UNROLL for (int c = 0; c < Chains; ++c) add(c);
-  if constexpr (Chains > 1) LAMINA_NO_UNROLL for (; p < g.k; ++p) add(0);
+  LAMINA_NO_UNROLL for (; p + Chains <= end; p += Chains) LAMINA_UNROLL for (int c = 0; c < Chains; ++c) add(c);
+  if constexpr (Chains > 1) LAMINA_NO_UNROLL for (; p < end; ++p) add(0);
+}
+/// `Vectors` registers of the row from `column` on, each summed in `Chains` chains.
+template <int Vectors, int Chains, masking Masking>
+LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column) {
+  const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
+  // With relaxed summation, a chain begins with the bias, which is available before the row.
+  const float* bias = Chains > 1 && g.bias_column ? static_cast<const float*>(g.bias_column) + column : nullptr;
+  vec<float> chain[Chains][Vectors];
+  LAMINA_UNROLL for (int c = 0; c < Chains; ++c) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] =
+      zero<float>();
+  if (bias) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[Chains - 1][j] = lanes.load(bias, j);
+  add_products(g, b, 0, g.k, chain);
   vec<float>(&sum)[Vectors] = chain[0];
   LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
   finish_row<float, Vectors, Masking>(
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
+}
+/// The same with a fixed order of sums, that of all products: one chain in each K block.
+template <int Vectors, masking Masking>
+LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long column) {
+  const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
+  vec<float> total[Vectors];
+  long p = 0;
+  do {
+    const long end = smaller(p + g.k_block, g.k);
+    vec<float> sum[1][Vectors];
+    LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[0][j] = zero<float>();
+    add_products(g, b, p, end, sum);
+    if (p == 0) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[j] = sum[0][j];
+    else LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[j] = total[j] + sum[0][j];
+    p = end;
+  } while (p < g.k);
+  finish_row<float, Vectors, Masking>(total, lanes,
+                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
 }
 /// The same for the last panel of `vectors` registers, with relaxed summation.
 template <int Vectors>
@@ -73,7 +94,7 @@ LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const floa
   else if constexpr (Vectors > 1) row_of_last_panel<Vectors - 1>(vectors, g, b, column);
 }
 
-/// A whole product that `is_row` with at most `row_vectors` registers, as counted by `prepare`.
+/// A whole product that `is_row` with one K block and at most `row_vectors` registers, as counted by `prepare`.
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
@@ -97,14 +118,19 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
   }
 }
 
-/// The same with a fixed order of sums; the last block has `Rest` registers, or 0 for none.
-template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
-  constexpr long columns = row_block * width<float>;
-  const auto* b = static_cast<const float*>(g.b);
+/// The whole blocks of a row of any length, with a fixed order of sums; returns the column after them.
+template <int Vectors> LAMINA_APART long whole_blocks_of_long_row(const gemm_args& g) {
+  constexpr long columns = Vectors * width<float>;
   long i = 0;
   LAMINA_NO_UNROLL for (; i + columns <= g.n; i += columns)
-      row_of_panels<row_block, 1, masking::whole>(g, b + i * g.k, i);
-  if constexpr (Rest > 0) row_of_panels<Rest, 1, masking::last>(g, b + i * g.k, i);
+      row_of_long_panels<Vectors, masking::whole>(g, static_cast<const float*>(g.b) + i * g.k, i);
+  return i;
+}
+/// A whole product that `is_row`, of any length, with a fixed order of sums; the last block has `Rest` registers, or 0
+/// for none.
+template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
+  const long i = whole_blocks_of_long_row<row_block>(g);
+  if constexpr (Rest > 0) row_of_long_panels<Rest, masking::last>(g, static_cast<const float*>(g.b) + i * g.k, i);
 }
 
 /// A whole product that `is_rows`, row by row.
