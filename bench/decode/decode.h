@@ -5,7 +5,7 @@
 
 namespace bench::decode {
 
-enum class weights { float32, int8, int4 };  // int8 and int4: blocks of 32 weights share a scale
+enum class weights { float32, bfloat16, int8, int4 };  // int8 and int4: blocks of 32 weights share a scale
 
 /// Computes the scores of one token; the cache is full except for the position of this token.
 class decoder {

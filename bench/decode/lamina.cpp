@@ -49,7 +49,8 @@ class writer {
     return into_.state(name, type);
   }
   value linear(const value& x, std::int64_t in, std::int64_t out) {
-    if (of_ == weights::float32) return matmul<false, true>(x, parameter({dtype::float32, {out, in}}, in));
+    if (of_ == weights::float32 || of_ == weights::bfloat16)
+      return matmul<false, true>(x, parameter({dtype::float32, {out, in}}, in));
     const std::int64_t bits = of_ == weights::int8 ? 8 : 4;
     const value packed = parameter({dtype::uint8, {out, in / block, block * bits / 8}}, 1),
                 scale = parameter({dtype::float32, {out, in / block}}, in << 2 * bits);
@@ -82,7 +83,7 @@ class writer {
 
 class cached_decoder final : public bench::decode::decoder {
  public:
-  cached_decoder(weights of, int threads) {
+  cached_decoder(weights of, int threads) : of_(of) {
     auto p = std::make_shared<program>();
     writer w(*p, parameters_, of);
     const value x = p->input("x", {dtype::float32, {1, width}}), count = p->input("count", {dtype::int64, {1}});
@@ -92,7 +93,8 @@ class cached_decoder final : public bench::decode::decoder {
     p->output("scores", w.scores(y));
     for (std::size_t i = 0; i < made.size(); ++i) p->output("made" + std::to_string(i), made[i]);
 
-    session_ = session(p, {&parameters_}, std::make_shared<context>(threads, target_isa()));
+    session_ = session(p, {&parameters_}, std::make_shared<context>(threads, target_isa()),
+                       {.compute = of == weights::bfloat16 ? dtype::bfloat16 : dtype::float32});
     std::vector<shape> inputs{{1, width}, {1}};
     inputs.resize(2 + made.size(), shape{1, heads, room, depth});
     run_ = &session_.at(inputs);
@@ -115,10 +117,13 @@ class cached_decoder final : public bench::decode::decoder {
                     static_cast<const std::byte*>(made_[i].data()) + static_cast<std::size_t>(h) * row, row);
   }
   long bytes() const override {
-    return static_cast<long>(parameters_.bytes()) + static_cast<long>(cache_.size()) * heads * count_ * depth * 4;
+    // Plans keep weights in bfloat16, half the size of their parameters.
+    const long weights_bytes = static_cast<long>(parameters_.bytes()) / (of_ == weights::bfloat16 ? 2 : 1);
+    return weights_bytes + static_cast<long>(cache_.size()) * heads * count_ * depth * 4;
   }
 
  private:
+  weights of_;
   parameter_store parameters_;
   session session_;
   executor* run_ = nullptr;

@@ -17,6 +17,7 @@ struct variant {
 };
 constexpr variant variants[] = {{decode::weights::int4, "int4, blocks of 32"},
                                 {decode::weights::int8, "int8, blocks of 32"},
+                                {decode::weights::bfloat16, "bfloat16"},
                                 {decode::weights::float32, "float32"}};
 
 /// Bandwidth at which a token reads its `bytes`, in percent of that of plain reads of `read_bytes`.
