@@ -136,6 +136,17 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     LAMINA_SMALL for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
+/// The same for 2 or 3 rows or columns, such as the channels of pixels.
+template <class Word>
+LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, const axis& columns) {
+  const axis &few = rows.extent < columns.extent ? rows : columns, &many = &few == &rows ? columns : rows;
+  LAMINA_NO_UNROLL for (long i = 0; i < many.extent; ++i, in += many.in, out += many.out) {
+    out[0] = in[0];
+    out[few.out] = in[few.in];
+    if (few.extent == 3) out[2 * few.out] = in[2 * few.in];
+  }
+}
+
 template <class Word> inline void copy(box& b, const Word* in, Word* out) {
   if (b.count == 0) {
     *out = *in;
@@ -152,12 +163,13 @@ template <class Word> inline void copy(box& b, const Word* in, Word* out) {
     --b.count;
     return dropped;
   };
-  if (reads >= 0 && writes >= 0 && reads != writes && b.axes[reads].extent >= 4 && b.axes[writes].extent >= 4) {
+  if (reads >= 0 && writes >= 0 && reads != writes) {
     const axis columns = b.axes[reads], rows = b.axes[writes];
     drop(reads > writes ? reads : writes);
     drop(reads > writes ? writes : reads);
     return walk(b.axes, b.count, in, out, [&](const Word* from, Word* to) __attribute__((always_inline)) {
-      transpose_plane(from, rows.in, to, columns.out, rows.extent, columns.extent);
+      if (rows.extent < 4 || columns.extent < 4) transpose_few(from, to, rows, columns);
+      else transpose_plane(from, rows.in, to, columns.out, rows.extent, columns.extent);
     });
   }
   const axis inner = drop(writes >= 0 ? writes : b.count - 1);

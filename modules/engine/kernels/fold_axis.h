@@ -286,6 +286,25 @@ template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
   return i;
 }
 
+/// The positions of the extremes of at least 16 columns, 16 at a time.
+template <class Op> LAMINA_COMPACT void args_of_columns(const float* in, long length, long inner, std::int64_t* out) {
+  constexpr int lanes = wide_lanes<float>;
+  for (long column = 0;; column += lanes) {
+    const long i = column + lanes <= inner ? column : inner - lanes;  // the last ones overlap those before them
+    const float* p = in + i;
+    wide_vector<float> best = load_wide(p);
+    wide_vector<std::int32_t> place{};
+    LAMINA_NO_UNROLL for (long l = 1; l < length; ++l) {
+      const wide_vector<float> x = load_wide(p += inner);
+      const auto further = same<Op, maximum> ? x > best : x < best;
+      const auto better = further | ((x != x) & (best == best));
+      best = better ? x : best;
+      place = better ? wide_vector<std::int32_t>{} + static_cast<std::int32_t>(l) : place;
+    }
+    for (int k = 0; k < lanes; ++k) out[i + k] = place[k];
+    if (i + lanes == inner) return;
+  }
+}
 template <class Op, class T> void arg(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
@@ -294,6 +313,12 @@ template <class Op, class T> void arg(const void* arguments, void*) noexcept {
     if constexpr (is_float<T>)
       if (a.inner == 1 && a.length > 0) {
         *out++ = find(in, a.length, row<Op, T>(in, a.length));
+        continue;
+      }
+    if constexpr (same<T, float>)
+      if (a.inner >= wide_lanes<T> && a.length > 0 && a.length <= 0x7fffffff) {
+        args_of_columns<Op>(in, a.length, a.inner, out);
+        out += a.inner;
         continue;
       }
     for (long i = 0; i < a.inner; ++i) out[i] = 0;

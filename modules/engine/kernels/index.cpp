@@ -18,14 +18,40 @@ LAMINA_INLINE long place(std::int64_t index, long length, std::int64_t* invalid,
   return -1;
 }
 
+/// out[i] = in[index[i]] for `count` words of one axis of `length`, zero where out of range; invalid positions are
+/// recorded with numbers from `number` on.  Words of four bytes, eight at a time: ascending positions are copied, others
+/// checked together.
+template <class Word> LAMINA_APART void gather_axis(const Word* in, long length, const std::int64_t* index, long count,
+                                                    Word* out, std::int64_t* invalid, long number) {
+  constexpr int block = 8;
+  const auto size = static_cast<std::uint64_t>(length);
+  long i = 0;
+  for (; sizeof(Word) == 4 && i + block <= count; i += block) {
+    const std::int64_t* at = index + i;
+    const auto from = static_cast<std::uint64_t>(at[0]);
+    bool ascending = true, inside = true;
+    for (int k = 0; k < block; ++k) {
+      const auto here = static_cast<std::uint64_t>(at[k]);
+      ascending = ascending & (here == from + static_cast<std::uint64_t>(k));
+      inside = inside & (here + size < 2 * size);
+    }
+    if (!inside) break;
+    if (ascending && at[0] >= 0) __builtin_memcpy(out + i, in + at[0], block * sizeof(Word));
+    else LAMINA_NO_UNROLL for (int k = 0; k < block; ++k) out[i + k] = in[at[k] + (at[k] >> 63 & length)];
+  }
+  for (; i < count; ++i) {
+    const long at = place(index[i], length, invalid, number + i);
+    out[i] = at < 0 ? Word(0) : in[at];
+  }
+}
 template <class Word> LAMINA_INLINE void gather_words(const gather_args& a) {
-  const Word* in = static_cast<const Word*>(a.in);
+  const Word* in = static_cast<const Word*>(a.in) + a.first / a.count * a.length;
   Word* out = static_cast<Word*>(a.out);
-  long o = a.first / a.count, j = a.first % a.count;
-  for (long r = 0; r < a.rows; ++r) {
-    const long at = place(a.index[j], a.length, a.invalid, j);
-    out[r] = at < 0 ? Word(0) : in[o * a.length + at];
-    if (++j == a.count) j = 0, ++o;
+  long j = a.first % a.count;
+  for (long done = 0; done < a.rows; j = 0, in += a.length) {
+    const long n = a.count - j < a.rows - done ? a.count - j : a.rows - done;
+    gather_axis(in, a.length, a.index + j, n, out + done, a.invalid, j);
+    done += n;
   }
 }
 LAMINA_INLINE void gather_rows(const gather_args& a) {
@@ -53,6 +79,11 @@ template <class Word> LAMINA_INLINE void take(const take_args& a) {
   const Word* in = static_cast<const Word*>(a.in);
   Word* out = static_cast<Word*>(a.out);
   const std::int64_t* index = a.index;
+  if (a.inner == 1) {
+    for (long o = 0; o < a.outer; ++o, in += a.length, index += a.count, out += a.count)
+      gather_axis(in, a.length, index, a.count, out, a.invalid, index - a.index);
+    return;
+  }
   for (long o = 0; o < a.outer; ++o, in += a.length * a.inner)
     for (long k = 0; k < a.count; ++k, index += a.inner, out += a.inner)
       for (long i = 0; i < a.inner; ++i) {

@@ -6,6 +6,7 @@
 #include "conv_channels.h"
 #include "counted.h"
 #include "simd.h"
+#include "storage.h"
 
 namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
@@ -25,8 +26,8 @@ using floats = vec<float>;
 using ints = vec<std::int32_t>;
 inline constexpr int lane_count = width<float>;
 
-template <int... I> LAMINA_INLINE floats evens(floats a, floats b, fold::indices<I...>) {
-  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I)...));
+template <class T, int... I> LAMINA_INLINE vec<T> evens(vec<T> a, vec<T> b, fold::indices<I...>) {
+  return from_raw<T>(__builtin_shufflevector(to_raw<T>(a), to_raw<T>(b), (2 * I)...));
 }
 template <int... I> LAMINA_INLINE floats odds(floats a, floats b, fold::indices<I...>) {
   return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I + 1)...));
@@ -59,7 +60,7 @@ LAMINA_INLINE quads load_quads(const float* top, long row, long count) {
       low = load(p, first<float>(pixels));
       high = pixels > lane_count ? load(p + lane_count, first<float>(pixels - lane_count)) : zero<float>();
     }
-    q.at[i][0] = evens(low, high, all_lanes{});
+    q.at[i][0] = evens<float>(low, high, all_lanes{});
     q.at[i][1] = odds(low, high, all_lanes{});
   }
   return q;
@@ -192,35 +193,116 @@ void average_pairs_grad(const pool_grad_args& a) {
   }
 }
 
-/// Maxima of a row of results without positions, tap by tap.
-template <class T> LAMINA_INLINE void max_row(const window& w, const T* in, const span& rows, T* out) {
-  for (long x = 0; x < w.out_width; ++x) out[x] = -static_cast<T>(__builtin_inf());
-  for (long i = rows.begin; i < rows.end; ++i)
-    for (long j = 0; j < w.kernel_w; ++j) {
-      const long shift = j - w.pad_w;
-      const reached_results at(shift, w.stride_w, w.width, w.out_width);
-      const T* from = in + i * w.width + shift;
-      const auto take = [&](long stride) __attribute__((always_inline)) {
-        for (long x = at.first; x < at.last; ++x) {
-          const T v = from[x * stride];
-          out[x] = v > out[x] || v != v ? v : out[x];
-        }
-      };
-      if (w.stride_w == 1) take(1);
-      else if (w.stride_w == 2) take(2);
-      else take(w.stride_w);
+/// Memory of `combine_windows`: padded rows of a map, and what the columns of the windows give in each of them.
+template <class T> struct window_lines {
+  static constexpr long size = 8192 / static_cast<long>(sizeof(T)), longest = size / 4, max_taps = longest / 2;
+  alignas(64) T row[size + 4 * width<T>];
+  alignas(64) T combined[size + width<T>];
+};
+
+/// Columns [begin, begin + size) of a row; `nothing` takes the place of padding.
+template <class T>
+LAMINA_INLINE void copy_padded(const T* row, long columns, long begin, long size, T* line, T nothing) {
+  const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = columns - begin;
+  const long right = past < left ? left : past < size ? past : size;
+  LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) line[c] = nothing;
+  __builtin_memcpy(line + left, row + begin + left, static_cast<std::size_t>(right - left) * sizeof(T));
+  LAMINA_NO_UNROLL for (long c = right; c < size; ++c) line[c] = nothing;
+}
+/// Combines `taps` columns of `count` neighboring windows in one row; adds to `out` if they are not the first columns.
+template <class T, class Step>
+LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long count, bool begins, T* out, Step step) {
+  const auto sweep = [&](auto tap) __attribute__((always_inline)) {
+    LAMINA_NO_UNROLL for (long x = 0; x < count; x += width<T>) {
+      const T* from = line + x * stride;
+      vec<T> all = tap(from);
+      if (!begins) all = step(load(out + x), all);
+      LAMINA_NO_UNROLL for (long j = 1; j < taps; ++j) all = step(all, tap(from + j));
+      store<T>(out + x, all);
     }
+  };
+  if (stride == 1) return sweep([](const T* p) __attribute__((always_inline)) { return load(p); });
+  if (stride == 2)
+    return sweep([](const T* p) __attribute__((always_inline)) {
+      return evens<T>(load(p), load(p + width<T>), fold::first_indices<width<T>>{});
+    });
+  LAMINA_NO_UNROLL for (long x = 0; x < count; ++x, line += stride) {
+    T all = begins ? line[0] : step(out[x], line[0]);
+    LAMINA_NO_UNROLL for (long j = 1; j < taps; ++j) all = step(all, line[j]);
+    out[x] = all;
+  }
+}
+/// Combines `rows` lines; adds to `out` if they are not the first rows of the windows.
+template <class T, class Step>
+LAMINA_INLINE void combine_rows(const T* line, long pitch, long rows, long count, bool begins, T* out, Step step) {
+  LAMINA_NO_UNROLL for (long x = 0; x < count; x += width<T>) {
+    const long left = count - x;
+    vec<T> all = load(line + x);
+    if (!begins) all = step(load_lanes(out + x, left), all);
+    LAMINA_NO_UNROLL for (long i = 1; i < rows; ++i) all = step(all, load(line + i * pitch + x));
+    if (left >= width<T>) store<T>(out + x, all);
+    else store<T>(out + x, all, first<T>(static_cast<int>(left)));
+  }
 }
 
-template <class T> void max_any(const pool_args& a) {
+/// Combines the elements of each window of a plain map row by row, on every set in the same order.  Each row of the map
+/// is combined along the columns of the windows once, however many windows share it.
+template <class T, class Step>
+LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothing, Step step) {
+  window_lines<T> lines;
+  using limits = window_lines<T>;
+  const long widest = w.kernel_w < limits::max_taps ? w.kernel_w : limits::max_taps;
+  const long max_count = (limits::longest - widest) / w.stride_w + 1;
+  const auto rows_of = [&](long y) __attribute__((always_inline)) {
+    return window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+  };
+  for (long x = 0; x < w.out_width; x += max_count) {
+    const long count = w.out_width - x < max_count ? w.out_width - x : max_count;
+    const long pitch = ((count - 1) * w.stride_w + widest + width<T> - 1) / width<T> * width<T>;
+    long unfinished = 0;
+    for (long top = 0; top < w.height; top += limits::size / pitch) {
+      const long bottom = top + limits::size / pitch < w.height ? top + limits::size / pitch : w.height;
+      for (long j = 0; j < w.kernel_w; j += widest) {
+        const long taps = w.kernel_w - j < widest ? w.kernel_w - j : widest;
+        for (long i = top; i < bottom; ++i)
+          copy_padded(in + i * w.width, w.width, x * w.stride_w - w.pad_w + j, (count - 1) * w.stride_w + taps,
+                      lines.row + (i - top) * pitch, nothing);
+        for (long i = top; i < bottom; ++i)
+          combine_columns(lines.row + (i - top) * pitch, w.stride_w, taps, count, j == 0,
+                          lines.combined + (i - top) * pitch, step);
+      }
+      for (long y = unfinished; y < w.out_height; ++y) {
+        const span rows = rows_of(y);
+        if (rows.begin >= bottom) break;
+        if (rows.end <= bottom) unfinished = y + 1;
+        const long begin = rows.begin > top ? rows.begin : top, end = rows.end < bottom ? rows.end : bottom;
+        if (begin < end)
+          combine_rows(lines.combined + (begin - top) * pitch, pitch, end - begin, count, begin == rows.begin,
+                       out + y * w.out_width + x, step);
+      }
+    }
+    for (long y = 0; y < w.out_height; ++y)  // windows entirely in the padding
+      if (const span rows = rows_of(y); rows.begin >= rows.end)
+        for (long i = x; i < x + count; ++i) out[y * w.out_width + i] = nothing;
+  }
+}
+
+/// Keeps the first of equal maxima and the last of several NaNs.
+struct keep_larger {
+  LAMINA_INLINE floats operator()(floats best, floats v) const {
+    return xsimd::select((v > best) | xsimd::isnan(v), v, best);
+  }
+  LAMINA_INLINE float operator()(float best, float v) const { return v > best || v != v ? v : best; }
+};
+LAMINA_COMPACT void max_any(const pool_args& a) {
   const window& w = a.w;
-  const T* in = static_cast<const T*>(a.in);
-  T* out = static_cast<T*>(a.out);
-  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width)
-    for (long y = 0; y < w.out_height; ++y, out += w.out_width)
-      max_row(w, in, window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h), out);
+  const float* in = static_cast<const float*>(a.in);
+  float* out = static_cast<float*>(a.out);
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width)
+    combine_windows(w, in, out, -__builtin_inff(), keep_larger{});
 }
 
+/// With positions if `a.index` is not null.
 template <class T> void max_any_with_index(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
@@ -245,7 +327,7 @@ template <class T> void max_any_with_index(const pool_args& a) {
             place = better ? i * w.width + j : place;
           }
         *out++ = best;
-        *index++ = static_cast<std::int32_t>(place);
+        if (index) *index++ = static_cast<std::int32_t>(place);
       }
     }
   }
@@ -271,27 +353,38 @@ LAMINA_INLINE long divisor(const span& rows, const span& columns, bool count_pad
   return count > 0 ? count : 1;
 }
 
-template <class T> void average_any(const pool_args& a) {
+/// Columns [begin, end) of a row of results whose windows are inside the map horizontally.
+struct inner_results {
+  long begin, end;
+  LAMINA_INLINE explicit inner_results(const window& w) {
+    const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
+        right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
+    begin = left.first < w.out_width ? left.first : w.out_width;
+    end = right.last > begin ? right.last : begin;
+  }
+};
+
+template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
+  const inner_results inner(w);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
-    for (long y = 0; y < w.out_height; ++y) {
+    combine_windows(w, in, out, T(0), [](auto sum, auto v) __attribute__((always_inline)) { return sum + v; });
+    for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
       const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      for (long x = 0; x < w.out_width; ++x) {
+      const auto count = [&](long x) {
         const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        T sum = 0;
-        for (long i = rows.begin; i < rows.end; ++i) {
-          const T* row = in + i * w.width;
-          long j = columns.begin;
-          if (columns.end - j >= width<T>) {
-            auto part = load(row + j);
-            for (j += width<T>; j + width<T> <= columns.end; j += width<T>) part += load(row + j);
-            sum += reduce_add<T>(part);
-          }
-          for (; j < columns.end; ++j) sum += row[j];
-        }
-        *out++ = sum / static_cast<T>(divisor(rows, columns, a.count_padding != 0));
+        return static_cast<T>(divisor(rows, columns, a.count_padding != 0));
+      };
+      for (long x = 0; x < inner.begin; ++x) out[x] /= count(x);
+      for (long x = inner.end; x < w.out_width; ++x) out[x] /= count(x);
+      const vec<T> whole(inner.begin < inner.end ? count(inner.begin) : T(1));
+      for (long x = inner.begin; x < inner.end; x += width<T>) {
+        const long left = inner.end - x;
+        const vec<T> mean = quotient<T>(load_lanes(out + x, left), whole);
+        if (left >= width<T>) store<T>(out + x, mean);
+        else store<T>(out + x, mean, first<T>(static_cast<int>(left)));
       }
     }
   }
@@ -357,12 +450,9 @@ LAMINA_INLINE void sweep_blocked(const pool_args& a, Begin begin, Step step, End
   const float* in = static_cast<const float*>(a.in);
   float* out = static_cast<float*>(a.out);
   const long maps = a.images * ((w.channels + lane_count - 1) / lane_count), line = w.width * lane_count;
-  // Results whose windows are inside the map horizontally.
-  const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
-      right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
+  const inner_results inner(w);
   const bool narrow = w.kernel_w == 2 || w.kernel_w == 3;
-  const long first = narrow ? (left.first < w.out_width ? left.first : w.out_width) : 0,
-             last = narrow && right.last > first ? right.last : first;
+  const long first = narrow ? inner.begin : 0, last = narrow ? inner.end : 0;
   for (long n = 0; n < maps; ++n, in += w.height * line) {
     for (long y = 0; y < w.out_height; ++y, out += w.out_width * lane_count) {
       const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
@@ -387,8 +477,8 @@ extern "C" {
 
 #define LAMINA_POOL(name, function) \
   void LAMINA_KERNEL(name)(const void* args, void*) noexcept { function(*static_cast<const pool_args*>(args)); }
-LAMINA_POOL(max_pool_f32, max_any<float>)
-LAMINA_POOL(max_pool_f64, max_any<double>)
+LAMINA_POOL(max_pool_f32, max_any)
+LAMINA_POOL(max_pool_f64, max_any_with_index<double>)  // without vectors: float64 serves to check gradients
 LAMINA_POOL(max_pool_with_index_f32, max_any_with_index<float>)
 LAMINA_POOL(max_pool_with_index_f64, max_any_with_index<double>)
 LAMINA_POOL(max_pool_pairs_f32, max_pairs<false>)
@@ -424,9 +514,7 @@ void LAMINA_KERNEL(channel_block_s8)(const void* args, void*) noexcept {
 void LAMINA_KERNEL(max_pool_blocked_f32)(const void* args, void*) noexcept {
   sweep_blocked(
       *static_cast<const pool_args*>(args), []() __attribute__((always_inline)) { return floats(-__builtin_inff()); },
-      [](floats best, floats v)
-          __attribute__((always_inline)) { return xsimd::select((v > best) | xsimd::isnan(v), v, best); },
-      [](floats best, const span&, const span&) __attribute__((always_inline)) { return best; });
+      keep_larger{}, [](floats best, const span&, const span&) __attribute__((always_inline)) { return best; });
 }
 void LAMINA_KERNEL(average_pool_blocked_f32)(const void* args, void*) noexcept {
   const auto& a = *static_cast<const pool_args*>(args);
