@@ -230,6 +230,52 @@ BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
   close(known[0], numbers_of(open[0]), 0);
 }
 
+// The scale of the bias of a QGemm is alpha times those of the operands.
+BOOST_AUTO_TEST_CASE(alpha_scales_the_bias_of_a_quantized_gemm_too) {
+  const auto byte = [](const bytes& name, std::uint8_t v) {
+    return t::tensor(name, t::uint8, {}, t::raw(std::vector<std::uint8_t>{v}));
+  };
+  const std::vector<bytes> constants{t::floats("s", {}, {1}), byte("z", 0),
+                                     t::tensor("b", t::uint8, {2, 1}, t::raw(std::vector<std::uint8_t>{1, 1})),
+                                     t::tensor("c", t::int32, {1}, t::raw(std::vector<std::int32_t>{20}))};
+  for (const auto& [alpha, expected] : {std::pair{1.f, 60.}, {0.5f, 30.}, {-2.f, -120.}}) {
+    const bytes node =
+        t::node("QGemm", {"a", "s", "z", "b", "s", "z", "c"}, {"y"}, {t::real("alpha", alpha)}, microsoft);
+    close(run(model_of({node}, constants, {t::value("a", t::uint8, {1, 2})}),
+              {tensor_of<std::uint8_t>({1, 2}, {10, 30})})[0],
+          {expected}, 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(operands_of_a_wrong_shape_or_type_are_refused) {
+  const auto refused = [](const bytes& node, const std::vector<bytes>& constants, const t::extents& x) {
+    return refusal(model_of({node}, constants, {t::value("x", t::float32, x)}));
+  };
+  const bytes filters = t::floats("w", {4, 1, 1, 1}, t::noise(4, 1));
+  for (const t::numbers& bias : {t::numbers{}, {1}, {4, 1}, {1, 4, 1, 1}}) {
+    std::size_t count = 1;
+    for (const auto extent : bias) count *= static_cast<std::size_t>(extent);
+    const auto message = refused(t::node("Conv", {"x", "w", "b"}, {"y"}),
+                                 {filters, t::floats("b", bias, t::noise(count, 2))}, {1, 1, 3, 3});
+    BOOST_TEST(message.find("its bias is ") != std::string::npos, message);
+    BOOST_TEST(message.find("; expected [4]") != std::string::npos, message);
+  }
+  const bytes k = t::tensor("k", t::int64, {1}, t::raw(std::vector<std::int64_t>{-1}));
+  BOOST_TEST(refused(t::node("TopK", {"x", "k"}, {"y", "i"}), {k}, {3}).find("its k is -1; expected 0 or more") !=
+             std::string::npos);
+  BOOST_TEST(refused(t::node("Cast", {"x"}, {"y"}), {}, {3}).find("attribute `to` is missing") != std::string::npos);
+  BOOST_TEST(refused(t::node("Gather", {"x", "x"}, {"y"}), {}, {3}).find("expected integers") != std::string::npos);
+  BOOST_TEST(refused(t::node("Gemm", {"x", "x"}, {"y"}), {}, {1, 2, 3, 3}).find("expected two matrices") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(shrink_gives_zero_for_nan) {
+  const bytes node = t::node("Shrink", {"x"}, {"y"}, {t::real("lambd", 1), t::real("bias", 0.5f)});
+  close(run(model_of({node}, {}, {t::value("x", t::float32, {4})}),
+            {tensor_of<float>({4}, {std::nanf(""), -3, 0.5f, 3})})[0],
+        {0, -2.5, 0, 2.5}, 0);
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_four_bits_are_unpacked_from_the_low_bits_on) {
   // Numbers 0 to 15 minus 8, times 0.5: their sum is -4.
   std::vector<std::uint8_t> packed;

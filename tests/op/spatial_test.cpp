@@ -357,11 +357,11 @@ BOOST_AUTO_TEST_CASE(resizes) {
       {{3, 4},
        {.mode = resize_mode::linear, .coordinates = resize_coordinates::pytorch_half_pixel, .scales = {0.625, 1.5}},
        {1, 6},
-       {-0.1, 0.825, 1.4166666, 0.0833333, -0.425, -0.6}},
+       {-1, 0.75, 2.1666667, 0.8333333, -0.5, -1.5}},
       {{3, 4},
        {.mode = resize_mode::cubic, .coordinates = resize_coordinates::pytorch_half_pixel, .scales = {0.625, 1.5}},
        {1, 6},
-       {-0.2154917, 1.1497386, 1.7704777, 0.0370569, -0.653926, -0.562725}},
+       {-1.3038194, 0.9375, 2.5515046, 1.021412, -0.6875, -1.6736111}},
       {{3, 4},
        {.mode = resize_mode::nearest, .coordinates = resize_coordinates::align_corners, .scales = {0.625, 1.5}},
        {1, 6},
@@ -529,6 +529,30 @@ BOOST_AUTO_TEST_CASE(resizes) {
           {data(c.x), target, region}, 1, [&](auto& v) { return resize(v[0], v[1], v[2], rest); },
           floats(c.y, c.expected));
     }
+}
+// An axis of 49 elements: 1. / 49 * 49 is not 1.
+BOOST_AUTO_TEST_CASE(resizing_to_one_element) {
+  for (const std::int64_t n : {5, 48, 49}) {
+    std::vector<double> row;
+    for (std::int64_t i = 0; i < n; ++i) row.push_back(static_cast<double>(i * i));
+    const auto one = [&](resize_coordinates how, resize_mode mode, std::vector<double> roi, double expected) {
+      resize_options o{.mode = mode, .coordinates = how, .sizes = {1}, .roi = std::move(roi)};
+      check({floats({dim(n)}, row)}, [&](auto& v) { return resize(v[0], o); }, {1}, {expected});
+    };
+    const double middle = (static_cast<double>(n) - 1) / 2, low = std::floor(middle);
+    one(resize_coordinates::tf_crop_and_resize, resize_mode::linear, {0, 1},
+        low * low + (middle - low) * (2 * low + 1));
+    one(resize_coordinates::pytorch_half_pixel, resize_mode::cubic, {}, 0);
+    one(resize_coordinates::pytorch_half_pixel, resize_mode::linear, {}, 0);
+    one(resize_coordinates::align_corners, resize_mode::linear, {}, 0);
+  }
+  check({floats({7}, {1, 4, 9, 16, 25, 36, 49})},
+        [](auto& v) {
+          return resize(v[0], {.coordinates = resize_coordinates::half_pixel_symmetric,
+                               .rounding = nearest_rounding::ceil,
+                               .scales = {0.5}});
+        },
+        {3}, {4, 16, 36});
 }
 BOOST_AUTO_TEST_CASE(nearest_elements_of_any_type) {
   const array bytes = array_of(dtype::uint8, {1, 1, 2, 2}, {1, 2, 3, 4});

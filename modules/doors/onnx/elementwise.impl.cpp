@@ -125,7 +125,7 @@ void shrink(node_call& c) {
   value x = c.number(0);
   if (is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
   const double bias = c.real("bias", 0), lambd = c.real("lambd", 0.5);
-  c.give_like(0, lamina::where(x < -lambd, x + bias, lamina::where(x > lambd, x - bias, x * 0)));
+  c.give_like(0, lamina::shrink(x, {.threshold = lambd, .offset = bias}));
 }
 void swish(node_call& c) {
   const value x = c.number(0);
@@ -195,7 +195,10 @@ void cast_into(node_call& c, dtype to) {
                                                                                    : power_rounding::nearest},
                                     x));
 }
-void cast(node_call& c) { cast_into(c, c.element("to", dtype::float32)); }
+void cast(node_call& c) {
+  if (!c.has_attribute("to")) c.fail("attribute `to` is missing");
+  cast_into(c, c.element("to", dtype::float32));
+}
 void cast_like(node_call& c) { cast_into(c, c.type(1).element); }
 void bit_cast(node_call& c) { c.give(0, lamina::apply<op::bit_cast>({c.element("to", dtype::float32)}, c[0])); }
 void identity(node_call& c) { c.results[0] = c.operand(0); }

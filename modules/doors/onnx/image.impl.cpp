@@ -53,12 +53,13 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
   w.kernel = std::move(kernel);
   const std::size_t n = w.axes();
   if (x.shape().rank != static_cast<int>(n) + 2)
-    c.fail("its windows have ", n, " axes, but the operand is ", x.shape());
+    c.fail("its windows have ", n, " axes; expected an operand of rank ", n + 2, "; got ", x.shape());
   const auto list = [&](std::string_view name, std::int64_t otherwise, std::size_t count) {
     auto v = c.node_call::integers(name, std::vector<std::int64_t>(count, otherwise));
     if (v.size() != count) c.fail("`", name, "` has ", v.size(), " numbers; expected ", count);
     for (auto i : v)
-      if (i < (otherwise == 1 ? 1 : 0) || i > (std::int64_t(1) << 31)) c.fail("`", name, "` holds ", i);
+      if (i < (otherwise == 1 ? 1 : 0) || i > (std::int64_t(1) << 31))
+        c.fail("`", name, "` has the value ", i, "; expected ", otherwise == 1 ? 1 : 0, " to 2^31");
     return v;
   };
   w.strides = list("strides", 1, n);
@@ -89,9 +90,14 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
   return w;
 }
 
-value channel_vector(const value& b, int rank) {
+// Operand i, a bias of `channels`, for results of a rank.
+value channel_vector(node_call& c, std::size_t i, dim channels, int rank) {
+  const value b = c.number(i);
+  const bool known = channels.is_number() && b.shape().rank == 1 && b.shape()[0].is_number();
+  if (b.shape().rank != 1 || (known && b.shape()[0] != channels))
+    c.fail("its bias is ", b.shape(), "; expected ", shape{channels});
   lamina::axes after;
-  for (int i = 1; i < rank - 1; ++i) after.values[after.count++] = i;
+  for (int axis = 1; axis < rank - 1; ++axis) after.values[after.count++] = axis;
   return after.count ? value(lamina::unsqueeze(b, after)) : b;
 }
 std::vector<std::int64_t> filter_extents(node_call& c, const value& w) {
@@ -114,7 +120,7 @@ void conv(node_call& c) {
                           .paddings_after = win.after,
                           .dilations = win.dilations,
                           .groups = c.integer("group", 1)});
-  if (c.has(2)) y = y + channel_vector(c.number(2), x.shape().rank);
+  if (c.has(2)) y = y + channel_vector(c, 2, w.shape()[0], x.shape().rank);
   c.give_like(0, y);
 }
 
@@ -159,7 +165,7 @@ void conv_transpose(node_call& c) {
                                     .output_paddings = more,
                                     .dilations = win.dilations,
                                     .groups = c.integer("group", 1)});
-  if (c.has(2)) y = y + channel_vector(c.number(2), x.shape().rank);
+  if (c.has(2)) y = y + channel_vector(c, 2, y.shape()[1], x.shape().rank);
   c.give_like(0, y);
 }
 void deform_conv(node_call& c) {
@@ -174,7 +180,7 @@ void deform_conv(node_call& c) {
                                  .dilations = win.dilations,
                                  .groups = c.integer("group", 1)},
                                 c.integer("offset_group", 1));
-  if (c.has(3)) y = y + channel_vector(c.number(3), 4);
+  if (c.has(3)) y = y + channel_vector(c, 3, w.shape()[0], 4);
   c.give_like(0, y);
 }
 // Operand i as an int64 list: a constant if known.

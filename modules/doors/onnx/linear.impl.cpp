@@ -22,6 +22,7 @@ void matmul(node_call& c) { c.give_like(0, numpy_product(c.number(0), c.number(1
 
 void gemm(node_call& c) {
   value a = c.number(0), b = c.number(1);
+  if (a.shape().rank != 2 || b.shape().rank != 2) c.fail("expected two matrices; got ", a.shape(), " and ", b.shape());
   const dtype e = a.type().element;
   const double alpha = c.real("alpha", 1), beta = c.real("beta", 1);
   if (is_integer(e) && (alpha != 1 || beta != 1)) a = c.cast_to(a, dtype::float64), b = c.cast_to(b, dtype::float64);

@@ -9,7 +9,10 @@ namespace lamina::onnx {
 
 namespace {
 
-value positions(node_call& c, std::size_t i) { return c.cast_to(c[i], dtype::int64); }
+value positions(node_call& c, std::size_t i) {
+  if (is_floating(c.type(i).element)) c.fail("operand ", i, " is ", c.type(i), "; expected integers");
+  return c.cast_to(c[i], dtype::int64);
+}
 value one_number(const value& v) { return v.shape().rank ? value(lamina::reshape(v, lamina::shape{})) : v; }
 
 scatter_reduction reduction_of(node_call& c) {
@@ -64,7 +67,8 @@ void eye_like(node_call& c) {
 }
 void one_hot(node_call& c) {
   const int axis = c.axis(c.integer("axis", -1), c.rank(0) + 1);
-  c.give(0, lamina::one_hot_of(positions(c, 0), one_number(positions(c, 1)), c[2], {axis}));
+  const auto whole = [&](std::size_t i) { return c.cast_to(c[i], dtype::int64); };  // any numbers are allowed here
+  c.give(0, lamina::one_hot_of(whole(0), one_number(whole(1)), c[2], {axis}));
 }
 
 template <bool Product> void running(node_call& c) {
@@ -94,6 +98,7 @@ void top_k(node_call& c) {
   else known = c.known_integers(1);
   if (!known) return give(lamina::top_k(x, positions(c, 1), {.axis = axis, .largest = largest}));
   if (known->size() != 1) c.fail("its k has ", known->size(), " numbers; expected 1");
+  if ((*known)[0] < 0) c.fail("its k is ", (*known)[0], "; expected 0 or more");
   give(lamina::top_k(x, {.k = (*known)[0], .axis = axis, .largest = largest}));
 }
 

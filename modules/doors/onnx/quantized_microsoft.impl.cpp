@@ -162,9 +162,9 @@ void qgemm(node_call& c) {
   if (of_rows && b_zero_point.shape().rank == 1) b_zero_point = lamina::unsqueeze(b_zero_point, axes(1));
   value y = lamina::matmul(a, b - b_zero_point, {.transpose_a = of_columns, .transpose_b = of_rows});
   const double alpha = c.real("alpha", 1);
-  if (c.has(6)) y = y * alpha + c.cast_to(c[6], wide);
-  else if (alpha != 1) y = y * alpha;
+  if (c.has(6)) y = y + c.cast_to(c[6], wide);  // its scale is alpha times those of both operands
   y = c.cast_to(y, dtype::float32) * (whole(c.number(1)) * whole(c.number(4)));
+  if (alpha != 1) y = y * alpha;
   c.give(0, c.has(7) ? quantized(c, y, 7, c.has(8) ? c.type(8).element : c.type(0).element) : y);
 }
 void matmul_integer_to_float(node_call& c) {

@@ -154,7 +154,7 @@ class decoder {
   void check_bytes(std::size_t given, std::int64_t count) const {
     const auto expected = bytes_of(count);
     if (given == expected) return;
-    fail("its ", count, " elements of ", name_of(t_.element), " take ", expected, " bytes, but it has ", given);
+    fail("expected ", expected, " bytes for ", count, " elements of ", name_of(t_.element), "; got ", given);
   }
   void check_count(std::size_t given, std::size_t expected) const {
     if (given != expected) fail("it has ", given, " numbers; expected ", expected);
@@ -246,7 +246,7 @@ class decoder {
     if (location.empty()) fail("its external data have no `location`");
     if (from_.folder.empty()) fail("it has external data, but a model in memory has no folder");
     const fs::path given = fs::path(std::string(location));
-    bool inside = given.is_relative();
+    bool inside = given.is_relative() && location.find('\0') == location.npos;
     for (const auto& part : given) inside = inside && part != "..";
     std::error_code error;
     const fs::path folder = fs::canonical(from_.folder, error), file = folder / given;
@@ -274,8 +274,8 @@ class decoder {
     const auto status = file.status(path);
     const auto size = static_cast<std::size_t>(status.st_size);
     if (static_cast<std::size_t>(offset) > size || expected > size - static_cast<std::size_t>(offset))
-      fail("its external data is ", expected, " bytes of `", printable(location), "` from byte ", offset,
-           " on, but the file has ", size);
+      fail("external data: expected ", expected, " bytes of `", printable(location), "` from byte ", offset,
+           "; got a file of ", size, " bytes");
     from_.account->add(size, status.st_dev, status.st_ino);
     take(count);
     any_tensor made = unwritten(type);
@@ -340,7 +340,7 @@ any_tensor elements_of(const sparse_tensor_message& t, const source& from, std::
     text message;
     from.fail(message << what << ": " << why);
   };
-  if (values.element() == dtype::string) fail("a sparse tensor cannot hold strings");
+  if (values.element() == dtype::string) fail("a sparse tensor of strings is not supported");
   tensor_type type{values.element(), {}};
   if (t.dims.empty() || t.dims.size() > static_cast<std::size_t>(max_rank))
     fail("a sparse tensor must have rank 1 to 8");

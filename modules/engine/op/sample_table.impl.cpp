@@ -212,15 +212,15 @@ std::int64_t taps_of(const resize_attributes& a, double scale) {
 double position_of(const resize_attributes& a, const detail::resized_axis& r, std::int64_t i) {
   const double y = static_cast<double>(i), n = static_cast<double>(r.extent), width = r.scale * n;
   switch (a.coordinates) {
-    case resize_coordinates::align_corners: return width == 1 ? 0 : y * (n - 1) / (width - 1);
+    case resize_coordinates::align_corners: return r.size == 1 ? 0 : y * (n - 1) / (width - 1);
     case resize_coordinates::asymmetric: return y / r.scale;
     case resize_coordinates::tf_half_pixel_for_nn: return (y + 0.5) / r.scale;
-    case resize_coordinates::pytorch_half_pixel: return width == 1 ? -0.5 : (y + 0.5) / r.scale - 0.5;
+    case resize_coordinates::pytorch_half_pixel: return r.size == 1 ? 0 : (y + 0.5) / r.scale - 0.5;
     case resize_coordinates::half_pixel_symmetric:
-      return n / 2 * (1 - static_cast<double>(r.size) / width) + (y + 0.5) / r.scale - 0.5;
+      return (n - static_cast<double>(r.size) / r.scale) / 2 + (y + 0.5) / r.scale - 0.5;
     case resize_coordinates::tf_crop_and_resize: {
       const double wide = r.roi_end - r.roi_start;
-      return (width == 1 ? wide * (n - 1) / 2 : y * wide * (n - 1) / (width - 1)) + r.roi_start * (n - 1);
+      return (r.size == 1 ? wide * (n - 1) / 2 : y * wide * (n - 1) / (width - 1)) + r.roi_start * (n - 1);
     }
     default: return (y + 0.5) / r.scale - 0.5;
   }
