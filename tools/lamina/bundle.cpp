@@ -39,10 +39,9 @@ entry_option entry_of(const std::string& model, const program& p, const std::str
     at = end + 1;
   }
   if (const auto inputs = p.inputs().size(); shapes.size() != inputs && !(inputs == 0 && shapes[0].empty()))
-    throw value_error(text_of(model, ": entry `", printable(option), "`: the net has ", inputs,
-                              inputs == 1 ? " input" : " inputs", ", and the entry ", shapes.size(),
-                              shapes.size() == 1 ? " shape" : " shapes",
-                              "; expected one for each, separated by commas"));
+    throw value_error(text_of(model, ": entry `", printable(option), "`: expected ", inputs,
+                              inputs == 1 ? " shape" : " shapes", ", one for each input, separated by commas; got ",
+                              shapes.size()));
   for (std::size_t i = 0; i < p.inputs().size(); ++i) shapes[i] = p.at(p.inputs()[i]).name + "=" + shapes[i];
   if (p.inputs().empty()) shapes.clear();
   return {option.substr(0, equals), shapes};

@@ -28,7 +28,7 @@ std::string file_of(const std::string& model, const std::string& folder, std::st
                               "/NAME.npy: its name ",
                               name.empty()        ? "is empty"
                               : name.size() > 250 ? "is longer than 250 bytes"
-                                                  : "holds a zero"));
+                                                  : "contains a zero byte"));
   std::replace_if(name.begin(), name.end(), [](char c) { return c == '/' || c == ':'; }, '_');
   return folder + "/" + name + ".npy";
 }
@@ -57,7 +57,7 @@ std::vector<any_tensor> all_inputs(const std::string& model, const program& p,
   for (const auto& o : p.outputs())
     if (!p.type(o.value).is_tensor())
       throw unsupported_error(text_of(model, ": output `", printable(o.name), "` is ", p.type(o.value),
-                                      ", but files hold tensors; run this net with a session"));
+                                      "; files contain only tensors: run this net with a session"));
   auto inputs = inputs_of(model, p, options);
   for (std::size_t i = 0; i < inputs.size(); ++i)
     if (!inputs[i])

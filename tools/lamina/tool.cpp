@@ -39,7 +39,7 @@ bool is_onnx(const std::string& path) {
 
 saved_net load_saved(const std::string& path) {
   if (path.ends_with(".npy") || path.ends_with(".npz"))
-    throw value_error(path + " holds arrays; expected a saved net (NAME.json beside NAME.safetensors) or NAME.onnx");
+    throw value_error(path + " contains arrays; expected a saved net (NAME.json beside NAME.safetensors) or NAME.onnx");
   return load_net(path);
 }
 }  // namespace
@@ -62,17 +62,43 @@ given given_for(const std::string& model, const program& p, const std::string& o
                             there.empty() ? "none" : there.c_str()));
 }
 
+namespace {
+// npy files lack some element types: bfloat16 is given as uint16, types of up to one byte as integers of the same bits.
+any_tensor as_element(const any_tensor& t, dtype e, const std::string& file) {
+  const bool is_signed = e == dtype::int4 || e == dtype::int2;
+  const dtype bits = e == dtype::bfloat16                             ? dtype::uint16
+                     : e < dtype::float8_e4m3fn || e >= dtype::string ? e
+                     : is_signed                                      ? dtype::int8
+                                                                      : dtype::uint8;
+  if (bits == e || t.element() != bits) return t;
+  const int used = e == dtype::float4_e2m1 || e == dtype::int4 || e == dtype::uint4 ? 4
+                   : e == dtype::int2 || e == dtype::uint2                          ? 2
+                                                                                    : 8;
+  const auto check = [&](int element) {
+    const int low = is_signed ? -(1 << (used - 1)) : 0, high = low + (1 << used) - 1;
+    if (element < low || element > high)
+      throw value_error(
+          text_of(file, ": the element ", element, " is out of range for ", e, "; expected ", low, " to ", high));
+  };
+  if (bits == dtype::int8)
+    for (std::int8_t x : t.elements<std::int8_t>()) check(x);
+  else if (bits == dtype::uint8)
+    for (std::uint8_t x : t.elements<std::uint8_t>()) check(x);
+  return any_tensor(t.memory(), {e, t.shape()});
+}
+}  // namespace
+
 std::vector<any_tensor> inputs_of(const std::string& model, const program& p, const std::vector<std::string>& options) {
   std::vector<any_tensor> inputs(p.inputs().size());
   for (auto i : p.inputs())
     if (const node& n = p.at(i); !n.results[0].is_tensor())
       throw unsupported_error(text_of(model, ": input `", printable(n.name), "` is ", n.results[0],
-                                      ", but files hold tensors; run this net with a session"));
+                                      "; files contain only tensors: run this net with a session"));
   for (const auto& option : options) {
     const auto [input, file] = given_for(model, p, option);
     if (inputs[input])
       throw value_error(text_of(model, ": input `", printable(p.at(p.inputs()[input]).name), "` is given twice"));
-    inputs[input] = read_npy(file);
+    inputs[input] = as_element(read_npy(file), p.at(p.inputs()[input]).results[0].element, file);
   }
   return inputs;
 }
@@ -111,8 +137,8 @@ std::vector<shape> extents_of(const std::string& model, const program& p, const 
     const auto [input, value] = given_for(model, p, option);
     const node& n = p.at(p.inputs()[input]);
     if (shaped[input])
-      throw value_error(text_of(model, ": input `", printable(n.name),
-                                "` has two shapes; expected one, and the second is `", printable(value), "`"));
+      throw value_error(text_of(model, ": input `", printable(n.name), "` has two shapes; expected one; got also `",
+                                printable(value), "`"));
     shaped[input] = true;
     all[input] = parsed_shape(model, n.name, value);
     if (!fits(n.results[0].dims, all[input]))

@@ -29,8 +29,8 @@ ends 2 '^lamina: net: bundle `a`: `A_CONSTANT_MEM_SIZE` would be a macro of the 
 ends 2 '--name' net
 ends 2 'is not a shape' net --name small --input 2by6
 ends 2 'expected NAME=SHAPE' net --name small --entry 3x1x6x6
-ends 2 'net: entry `more=3x1x6x6,2`: the net has 1 input, and the entry 2 shapes;' net --name small --entry more=3x1x6x6,2
-ends 2 'sum: entry `big=5x2`: the net has 2 inputs, and the entry 1 shape; expected one for each' sum --name sum --entry big=5x2
+ends 2 'net: entry `more=3x1x6x6,2`: expected 1 shape, one for each input, separated by commas; got 2' net --name small --entry more=3x1x6x6,2
+ends 2 'sum: entry `big=5x2`: expected 2 shapes, one for each input, separated by commas; got 1' sum --name sum --entry big=5x2
 ends 2 'absent' absent --name small
 ends 2 '^lamina: sum: input `right` is \[Nx2\]; the given shape is \[4x2\], but dimension `N` is 3 in another input$' sum --name sum --input left=3x2 --input right=4x2
 for target in riscv64-linux-gnu x86_64-apple-darwin x86_64-unknown-freebsd x86_64-w64-mingw32 x86_64-linux-gnux32; do

@@ -42,6 +42,18 @@ void save_hosted(const std::string& folder) {
   save_net(folder + "hosted", p, states);
 }
 
+// A net with inputs of types that npy files lack, and files with their bits.
+void save_bits(const std::string& folder) {
+  program p;
+  const auto numbers = [&](const std::string& name, dtype e) { return cast<float>(p.input(name, {e, shape{2}})); };
+  p.output("sum", numbers("b", dtype::bfloat16) + numbers("f", dtype::float8_e4m3fn) + numbers("i", dtype::int4));
+  save_net(folder + "bits", p, parameter_store());
+  write_npy(folder + "b.npy", vector<std::uint16_t>{0x3f80, 0xc000});  // 1, -2
+  write_npy(folder + "f.npy", vector<std::uint8_t>{0x38, 0x44});       // 1, 3
+  write_npy(folder + "i.npy", vector<std::int8_t>{-8, 7});
+  write_npy(folder + "wide.npy", vector<std::int8_t>{0, 8});
+}
+
 // A graph model in training, its predictor, and a net that runs programs.
 void save_by_name(const std::string& folder) {
   graph::model m("digits", {.seed = 1});
@@ -94,6 +106,7 @@ int main(int, char** arguments) {
   save_net(folder + "pool", model<any_size, input<"N", 1, "H", "W">>());
   save_by_name(folder);
   save_hosted(folder);
+  save_bits(folder);
 
   // Three classes that differ in the position of a bright square.
   tensor<std::uint8_t, extents<dyn, 1, 6, 6>> pictures(60);

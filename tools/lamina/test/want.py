@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""want.py PROGRAM DIRECTORY NETS PRELOAD: the program `lamina` where memory or threads are missing.
+"""want.py PROGRAM DIRECTORY NETS PRELOAD: tests the program `lamina` with failing allocations and thread starts.
 
-PRELOAD is the library that has a program meet want (tests/support/failing_preload.cpp). Each command runs with its k-th
-allocation failing, those before `main` counted, for k over all of its run; LAMINA_SWEEP is how many k are tried."""
+PRELOAD is a library that makes them fail (tests/support/failing_preload.cpp). Each command runs several times, with another
+allocation failing each time; allocations before `main` count, too. LAMINA_SWEEP is the number of runs per command."""
 import os
 import pathlib
 import shutil
