@@ -1,5 +1,5 @@
-# Picks the compiler and the linker: the environment's CXX where set, else the first of the Clangs that are known to work; the LLD of the
-# same version, else another one.
+# Picks the compiler and the linker: the environment variable CXX if set, else the first supported Clang found; LLD of the same
+# version if installed, else another LLD.
 if(NOT CMAKE_CXX_COMPILER AND "$ENV{CXX}" STREQUAL "")
   find_program(LAMINA_CLANG NAMES clang++-19 clang++-22 clang++-20 clang++-21 clang++ DOC "Clang 19 to 22")
   if(LAMINA_CLANG)

@@ -1,9 +1,9 @@
-# Programs for aarch64, compiled by Clang and run under qemu, where there is what that takes: LAMINA_AARCH64 says so.
-# Debian: qemu-user g++-aarch64-linux-gnu (of which the C library's and the C++ library's headers and objects are used).
+# Programs for aarch64, compiled by Clang and run under qemu. LAMINA_AARCH64 is true if the tools are installed.
+# Debian packages: qemu-user, and g++-aarch64-linux-gnu for the headers and objects of the C and C++ libraries.
 #
 # lamina_aarch64_object(object source option...)     compiles a source; `object` is a path, and a rule of the build
 # lamina_aarch64_kernel_test(name source argument...)   a Boost.Test program over the kernels alone: test name.aarch64
-# The target lamina_kernels_aarch64 is the kernels compiled for it, in LAMINA_AARCH64_KERNELS.
+# The target lamina_kernels_aarch64 builds the archive of the kernels, LAMINA_AARCH64_KERNELS.
 find_program(LAMINA_QEMU_AARCH64 qemu-aarch64)
 set(LAMINA_AARCH64_COMPILE ${CMAKE_CXX_COMPILER} --target=aarch64-linux-gnu -std=c++20 -O2)
 set(LAMINA_AARCH64_KERNELS ${PROJECT_BINARY_DIR}/modules/engine/kernels/aarch64-linux-gnu)
@@ -45,7 +45,7 @@ add_custom_command(OUTPUT ${archive} COMMAND ${CMAKE_COMMAND} -E rm -f ${archive
   COMMAND ${LAMINA_AR} rcs ${archive} ${objects} DEPENDS ${objects} VERBATIM)
 add_custom_target(lamina_kernels_aarch64 ALL DEPENDS ${archive})
 
-# Boost's headers, which are those of any machine, and nothing else of where they lie.
+# A folder with only Boost's headers, which work for any processor; other headers beside them are for this machine.
 find_path(boost_headers boost/test/included/unit_test.hpp REQUIRED NO_CACHE)
 file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/aarch64_headers)
 file(CREATE_LINK ${boost_headers}/boost ${PROJECT_BINARY_DIR}/aarch64_headers/boost SYMBOLIC)

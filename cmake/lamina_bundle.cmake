@@ -3,15 +3,14 @@
 #
 # Links a net (file: NAME.onnx; NAME or NAME.json, with NAME.safetensors beside it) into a target as a bundle: at build time
 # `lamina bundle` writes <name>.o, which the target links, <name>.h, which it can include, and <name>.weights, whose path is
-# the macro <NAME>_WEIGHTS in the target's sources. The program `lamina` is that of the machine that builds: the one beside
-# this file, or what LAMINA_PROGRAM names.
-# - INPUT    8x1x28x28, or input=8x1x28x28 where the net has several; 1 for what is left open.
+# the macro <NAME>_WEIGHTS in the target's sources. The program `lamina` runs on the build machine: the one beside this file, or
+# the one that LAMINA_PROGRAM names.
+# - INPUT    8x1x28x28, or input=8x1x28x28 if the net has several inputs; open extents are 1 by default.
 # - VALUE    sr=16000 or mask=mask.npy: an input of an ONNX model that becomes a constant.
-# - ENTRY    one more entry for other extents; all share the weights.
-# - ISA      sse2, avx2 or avx512; by default the best set of the machine that builds.
-# - TRIPLE   the system to compile for, as aarch64-linux-gnu, which a project that is cross-compiled has to say; CPU as
-#            cortex-a72.
-# - OPTIONS  more of `lamina bundle --help`, as --text or --instrument.
+# - ENTRY    another entry function, for other input shapes; all entries share the weights.
+# - ISA      sse2, avx2 or avx512; by default the best instruction set of the build machine.
+# - TRIPLE   the target system, such as aarch64-linux-gnu; required for cross-compiled projects. CPU: such as cortex-a72.
+# - OPTIONS  more options of `lamina bundle --help`, such as --text or --instrument.
 function(lamina_add_bundle target)
   cmake_parse_arguments(PARSE_ARGV 1 bundle "" "MODEL;NAME;API;ISA;TRIPLE;CPU" "INPUT;VALUE;ENTRY;OPTIONS")
   if(bundle_UNPARSED_ARGUMENTS OR NOT bundle_MODEL OR NOT bundle_NAME)

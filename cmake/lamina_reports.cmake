@@ -10,7 +10,7 @@ if(LAMINA_COVERAGE)
 endif()
 
 if(LAMINA_TIDY)
-  # A test, because clang-tidy reads the compiled interfaces, which the build leaves behind.
+  # Runs as a test, after the build, because clang-tidy reads the compiled module interfaces.
   enable_testing()
   find_program(LAMINA_RUN_CLANG_TIDY NAMES run-clang-tidy-19 run-clang-tidy REQUIRED)
   find_program(LAMINA_CLANG_TIDY NAMES clang-tidy-19 clang-tidy REQUIRED)

@@ -1,5 +1,5 @@
-# lamina_missing(result): what the project's own tools lack to compile the library's modules, as one message; empty if nothing.
-# The library's build and the installed package ask it alike.
+# lamina_missing(result): a message that says which required tools are missing or too old to compile the library's modules; empty
+# if none. Used by the library's build and by the installed package.
 function(lamina_missing result)
   set(compiler "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
   set(version "${CMAKE_CXX_COMPILER_VERSION}")
@@ -23,8 +23,7 @@ clang-tools-${major}")
   set(${result} "${missing}" PARENT_SCOPE)
 endfunction()
 
-# lamina_untested(result): what is to be said of a compiler that lamina_missing takes and that no test has run with; empty if
-# nothing.
+# lamina_untested(result): a note for a compiler that lamina_missing accepts but that has not been tested; empty for others.
 function(lamina_untested result)
   set(untested "")
   if(CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 23)

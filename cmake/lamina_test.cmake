@@ -1,13 +1,13 @@
 # lamina_test(name SOURCES file... [LABELS label...] [LIBRARIES library...] [ARGUMENTS argument...] [CORES n])
 #
-# A Boost.Test program that may `import lamina;`, registered with CTest.  Its sources include
-# <boost/test/unit_test.hpp> and no more of Boost.Test: `main` comes from one object shared by all tests.
-# - A source that names what the module does not export is a unit of it: `module;`, what it includes, `module lamina;`.
+# Adds a Boost.Test program that may `import lamina;` and registers it with CTest.  Its sources include only
+# <boost/test/unit_test.hpp> of Boost.Test: `main` comes from an object that all tests share.
+# - A source that uses names the module does not export is a unit of the module: `module;`, includes, `module lamina;`.
 # - LABELS defaults to unit.  Tests with a label of LAMINA_ISA_LABELS are registered once per instruction set that this
-#   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA tells the test.
-# - static, compile_fail, consumer and sample tests are skipped where LAMINA_RELEASE_TESTS is off.
-# - CORES is how many cores a test that measures time keeps busy; CTest runs no more beside it than the rest can take.
-# - The target thread_tests builds those labeled thread.
+#   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA selects the set.
+# - Tests labeled static, compile_fail, consumer or sample are skipped if LAMINA_RELEASE_TESTS is off.
+# - CORES is the number of cores that a timing test keeps busy; CTest runs other tests only on the remaining cores.
+# - The target thread_tests builds the tests labeled thread.
 
 # The instruction sets of this machine, by the names that LAMINA_ISA takes.
 function(lamina_machine_sets result)
@@ -43,8 +43,8 @@ else()
   add_library(lamina_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.cpp)
   target_link_libraries(lamina_test_main PUBLIC Boost::unit_test_framework)
   target_compile_definitions(lamina_test_main PUBLIC BOOST_TEST_DYN_LINK)
-  # Boost.Test's header, compiled once for all of them. Clang 19 does not see that what libc++ declares in there and in a
-  # module is the same.
+  # A precompiled header of Boost.Test for all tests, only with libstdc++: Clang 19 cannot merge libc++'s declarations in it
+  # with those in a module.
   file(CONFIGURE OUTPUT test_header.cpp CONTENT "")
   add_library(lamina_test_header OBJECT ${CMAKE_CURRENT_BINARY_DIR}/test_header.cpp)
   target_link_libraries(lamina_test_header PRIVATE lamina_test_main)

@@ -2,7 +2,7 @@
 
   pip install unicodedata2 && python tools/unicode_tables.py > modules/base/core/unicode_tables.h
 
-Without unicodedata2 it takes Python's own database, which is older.
+Without unicodedata2 it uses Python's own database, which is older.
 """
 try:
     import unicodedata2 as database
@@ -47,7 +47,7 @@ def class_of(c):
 
 
 def digits(number):
-    """Five bits a digit, the lowest first; all but the last are 32 more."""
+    """A number in base 32, least significant digit first; all digits but the last have 32 added."""
     text = ""
     while number >= 32:
         text += DIGITS[number & 31 | 32]
@@ -70,7 +70,7 @@ def classes():
 
 
 def combining():
-    """Runs of equal combining classes: distance to the run before, length, class."""
+    """Runs of codes with equal combining classes: distance from the previous run, length, class."""
     text, end, c = "", 0, 0
     while c < 0x110000:
         k = database.combining(chr(c))
@@ -85,7 +85,7 @@ def combining():
 
 
 def simple_case(c, upper):
-    """What a letter becomes where that is one letter, else the letter."""
+    """The upper or lower case of a letter if that is a single letter, else the letter itself."""
     made = chr(c).upper() if upper else chr(c).lower()
     if upper and len(made) != 1:
         made = chr(c).title()
@@ -95,7 +95,7 @@ def simple_case(c, upper):
 
 
 def cases(upper):
-    """Runs of letters that move by one distance: distance to the run before, length and step, distance."""
+    """Runs of letters whose codes change by the same offset: distance from the previous run, length and step, offset."""
     changed = [(c, simple_case(c, upper) - c) for c in CODES if simple_case(c, upper) != c]
     text, end, i = "", 0, 0
     while i < len(changed):
@@ -114,7 +114,7 @@ def cases(upper):
 
 
 def decompositions():
-    """Distance to the code before; length, whether compatible only, whether never composed; codes, by their distances."""
+    """For each code: distance from the previous one; length, whether compatibility only, whether never composed; its codes as differences."""
     text, before, last = "", 0, 0
     for c in CODES:
         made = database.decomposition(chr(c))

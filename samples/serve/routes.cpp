@@ -55,7 +55,7 @@ std::variant<reply, image_bytes> image_in(const request& r) {
       return refusal(400, "the body has " + std::to_string(body.size()) + " bytes; expected 784, one per pixel");
     std::copy(body.begin(), body.end(), image.begin());
   } else {
-    return refusal(415, kinds + std::string(type.empty() ? ", got none" : ""));
+    return refusal(415, kinds + std::string(type.empty() ? "; got none" : ""));
   }
   return image;
 }

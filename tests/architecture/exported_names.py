@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""The names that the module interfaces of a folder export.
+"""Lists the names that the module interfaces of a folder export.
 
-    exported_names.py MODULES                     prints them, one a line, with their namespace
-    exported_names.py MODULES --expect FILE       fails where they are not those of FILE, and says which
-    exported_names.py MODULES --max N             fails where there are N or more
+    exported_names.py MODULES                     prints the names, one per line, with their namespaces
+    exported_names.py MODULES --expect FILE       fails if they differ from the names in FILE, and prints the differences
+    exported_names.py MODULES --max N             fails if there are N or more
 
-Overloads of a function are one name; members are no names. What the module lamina.std passes on is the standard library's.
+Overloads of a function count as one name; members are not counted. Names that lamina.std re-exports from the standard
+library are ignored.
 """
 import argparse
 import pathlib
@@ -85,7 +86,7 @@ def declared_name(tokens, i):
 
 
 def skip_requirement(tokens, i):
-    """The index after a requires-clause: primaries joined by && and ||."""
+    """The index after a requires-clause: primary expressions joined by && and ||."""
     while True:
         while tokens[i] == "!":
             i += 1

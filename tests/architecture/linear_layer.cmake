@@ -1,7 +1,7 @@
 # cmake -D PROGRAM=linear_layer -D ARCHIVE=liblamina_kernels_<set>.a -D SET=<set> -D NM=nm -D LD=ld -D SIZE=size
 #       -D OUTPUT=file.o [-D MORE=archive -D ROOT=symbol] -P linear_layer.cmake
 #
-# Links only the kernels of one linear layer into a relocatable object; it must be small and import nothing but memcpy,
+# Links only the kernels of one linear layer into a relocatable object. The object must be small and may call only memcpy,
 # memset and libm. MORE and ROOT add a function of another archive.
 cmake_minimum_required(VERSION 3.28)
 include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)

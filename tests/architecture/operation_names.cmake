@@ -1,7 +1,7 @@
 # cmake -D MODULES=<folder modules> -P operation_names.cmake
 #
-# Fails if a pass compares an operation's name: passes rely on the traits in operations' definitions, so that
-# user-defined operations are treated alike; a pattern for one operation names its class.
+# Fails if a pass compares the name of an operation. Passes must use the traits in operations' definitions, so that
+# user-defined operations are treated like built-in ones; a pattern for one operation names its class.
 file(GLOB_RECURSE units RELATIVE ${MODULES} ${MODULES}/engine/*.cpp ${MODULES}/engine/*.cppm ${MODULES}/nets/*.cpp ${MODULES}/nets/*.cppm)
 list(FILTER units EXCLUDE REGEX "^engine/(op|kernels)/")
 set(count 0)

@@ -1,7 +1,7 @@
 # cmake -D NM=nm -D "ARCHIVES=a|b|c" -P symbols.cmake
 #
-# Archives of different instruction sets share no symbol, because the linker would choose one of them for all machines;
-# kernels call only memory functions and libm.
+# Fails if kernel archives of different instruction sets define the same symbol, because the linker would pick one of the
+# definitions for all machines, or if a kernel calls a function other than memcpy, memset, memmove and libm's.
 cmake_minimum_required(VERSION 3.28)
 string(REPLACE "|" ";" ARCHIVES "${ARCHIVES}")
 include(${CMAKE_CURRENT_LIST_DIR}/libm.cmake)

@@ -147,11 +147,11 @@ BOOST_AUTO_TEST_CASE(the_capacity_of_a_setting) {
   BOOST_CHECK_EQUAL(cache_capacity("-99999999999999999999999"), 0u);
   for (const char* large : {"18446744073709551616", "99999999999999999999999"})
     BOOST_CHECK_EXCEPTION(cache_capacity(large), value_error, [&](const error& e) {
-      return e.what() == "cache capacity: expected at most 18446744073709551615, got `" + std::string(large) + "`";
+      return e.what() == "cache capacity: expected at most 18446744073709551615; got `" + std::string(large) + "`";
     });
   for (const char* wrong : {"", "-", "many", "1.5", "12 ", "+3"})
     BOOST_CHECK_EXCEPTION(cache_capacity(wrong), value_error, [&](const error& e) {
-      return e.what() == "cache capacity: expected a whole number, got `" + std::string(wrong) + "`";
+      return e.what() == "cache capacity: expected a whole number; got `" + std::string(wrong) + "`";
     });
 }
 

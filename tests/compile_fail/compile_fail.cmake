@@ -1,6 +1,6 @@
 # cmake -D COMPILER=... -D FLAGS=... -D MODULES=<folder of compiled interfaces> -D SNIPPET=file.cpp [-D LINES=number] -P compile_fail.cmake
 cmake_minimum_required(VERSION 3.28)
-# An unmet constraint of an overload: the fourth message quotes the text, and the first three have three lines each.
+# For an unsatisfied constraint of an overload, the fourth message quotes the text; the first three have three lines each.
 set(lines_of_a_mistake 12)
 separate_arguments(FLAGS UNIX_COMMAND "${FLAGS}")
 
@@ -24,8 +24,8 @@ function(refuse text)
   message(FATAL_ERROR "the snippet is not what it should be, see above")
 endfunction()
 
-# The first `lines_to_read` lines of each error of the snippet: head_<line of the error>; lines_of_errors lists those
-# lines.
+# Sets head_<line of the error>, the first `lines_to_read` lines of each error in the snippet, and lines_of_errors, the
+# list of those line numbers.
 function(split_errors output)
   string(REPLACE "\n" ";" lines "${output}")
   set(at "")
@@ -69,8 +69,8 @@ function(first_lines result text)
   set(${result} "${text}\n" PARENT_SCOPE)
 endfunction()
 
-# The output for each case: output_<case>.  An error belongs to the case that contains its line, or else the first line
-# of the snippet in its notes; stray collects the others.
+# Sets output_<case>, the compiler's output for each case.  An error belongs to the case that contains its line, or else
+# the first line of the snippet that its notes mention; stray collects the other errors.
 function(split_cases output)
   string(REPLACE "\n" ";" lines "${output}")
   set(block "")

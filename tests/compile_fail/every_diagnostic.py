@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Every sentence that a compile-time check can say is expected by a snippet.
+"""Fails if a message of a compile-time check is not expected by any snippet.
 
 every_diagnostic.py <folder of modules> <folder of snippets>... [--reached-by-no-type <file>]
 
-The sentences are what the interfaces stream into a text (`why << "..." << n`), hand to `lacks(...)` or `refuse(...)`,
-make a text of, or assert with words.  A sentence is its string literals in their order with anything between them; it is
-expected where a line `// expect: ` or `// expect below: ` holds those.  Literals of less than two words carry on another
-sentence and are no sentence of their own.  The file lists sentences that no program can meet while it is compiled, each
-with its reason: `sentence | reason`.
+Messages are what the interfaces stream into a text (`why << "..." << n`), pass to `lacks(...)` or `refuse(...)`,
+construct a text from, or give as the message of a static_assert.  A message is a sequence of string literals with anything
+between them; it is expected if a line `// expect: ` or `// expect below: ` contains the literals in that order.  A literal
+of less than two words continues another message and is not a message of its own.  The file lists the messages that no
+program can cause at compile time, each with the reason: `message | reason`.
 """
 import argparse
 import pathlib

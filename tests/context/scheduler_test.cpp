@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_scheduler_that_does_not_do_its_work_is_told) {
   for (int again = 0; again < 2; ++again) BOOST_CHECK_THROW(never.pool().run(20, nothing, nullptr), std::runtime_error);
   for (int width : {0, -3, 1025})
     BOOST_CHECK_EXCEPTION(context(of_width{width}), value_error, [&](const error& e) {
-      return e.what() == "context: scheduler concurrency: expected 1 to 1024, got " + std::to_string(width);
+      return e.what() == "context: scheduler concurrency: expected 1 to 1024; got " + std::to_string(width);
     });
   context alone(of_width{1});
   runs_everything_once(alone);

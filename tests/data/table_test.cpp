@@ -151,8 +151,8 @@ BOOST_AUTO_TEST_CASE(a_few_fields_that_are_no_numbers_make_no_words) {
   for (const std::string_view text :
        {"a,b\n1,2\n1,3o\n1,4\n", "a,b\n1,3o\n1,2\n1,4\n", "a,b\n1,2\n1,NA\n1,3o\n1,4\n"}) {
     const std::string why = failure(text, {.missing = missing_rule::mean});
-    BOOST_TEST(why.ends_with(": column `b`: `3o` is not a number, but most of the column are; {.kinds = {{\"b\", "
-                             "column_kind::category}}} reads all of them as words"),
+    BOOST_TEST(why.ends_with(": column `b`: `3o` is not a number; expected one, as in most rows, or {.kinds = {{\"b\", "
+                             "column_kind::category}}}"),
                why);
     BOOST_TEST(why.starts_with("t.csv:"));
     const auto words = table(text, {.kinds = {{"b", column_kind::category}}, .missing = missing_rule::mean});
@@ -199,7 +199,7 @@ BOOST_AUTO_TEST_CASE(a_table_is_read_like_another_one) {
                     "t.csv:2: column `color`: `green` is not one of its words; there are `red`, `blue`");
   BOOST_CHECK_EQUAL(like("x,color,n\n1,red,2\n1o,red,2\n"), "t.csv:3: column `x`: `1o` is not a number");
   BOOST_CHECK_EQUAL(failure("x\n1\n", {.targets = {"x"}, .like = train}),
-                    "csv: `like` has its own targets, kinds, words and classes; expected none of them besides");
+                    "csv: `like` gives the targets, kinds, words and classes; expected no such option beside it");
   const auto two = table("x,u,v\n1,2,3\n", {.targets = {"u", "v"}});
   for (const std::string_view some : {"x,u\n1,2\n", "x,v\n1,2\n"}) BOOST_TEST(!failure(some, {.like = two}).empty());
   BOOST_CHECK_EQUAL(table("x\n1\n", {.like = two}).size(), 1);
@@ -223,15 +223,16 @@ BOOST_AUTO_TEST_CASE(rows_that_cannot_be_read_are_left_out_and_counted) {
   const std::vector<std::string> expected{
       "t.csv:3: the row has 2 fields; expected 3, as in the first row",
       "t.csv:5: the row has 4 fields; expected 3, as in the first row",
-      "t.csv:6: column `x`: `q` is not a number, but most of the column are; {.kinds = {{\"x\", "
-      "column_kind::category}}} reads all of them as words",
+      "t.csv:6: column `x`: `q` is not a number; expected one, as in most rows, or {.kinds = {{\"x\", "
+      "column_kind::category}}}",
       "t.csv:7: column `kind`: class 7 is outside 0..2",
       "t.csv:8: column `color`: `green` is not one of its words; there are `red`, `blue`",
       "t.csv:9: column `x`: the value is missing"};
   BOOST_TEST(t.left_out() == expected, boost::test_tools::per_element());
-  BOOST_CHECK_EQUAL(failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
-                    "t.csv: none of its rows can be used: 2 are skipped, the first: t.csv:2: the row has 1 field; "
-                    "expected 2, as in the first row");
+  BOOST_CHECK_EQUAL(
+      failure("a,b\n1\n2\n", {.on_error = sample_failure::skip}),
+      "t.csv: expected at least one valid row; got 2 skipped rows, the first: t.csv:2: the row has 1 field; "
+      "expected 2, as in the first row");
   // Rows that are left out contribute no categories.
   const auto words = table("a,b\nx,1\ny,\nz,2\n", {.on_error = sample_failure::skip});
   BOOST_TEST(words.words().at("a") == (std::vector<std::string>{"x", "z"}), boost::test_tools::per_element());

@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_snapshot_is_a_program_with_what_blobs_hold) {
   BOOST_TEST(same_bits(results.at(0), ws.fetch("y")));
   ws.feed("w", vector<double>{10, 20});
   BOOST_TEST(says(message_of([&] { graph::snapshot(n, ws, {"x"}, {"y"}); }),
-                  "net `n`: blob `w` is float64[2] and is taken as float32[2]"));
+                  "net `n`: blob `w` is float64[2]; expected float32[2]"));
   BOOST_TEST(says(message_of([&] { graph::snapshot(n, ws, {"z"}, {"y"}); }), "`z`"));
 }
 

@@ -59,27 +59,27 @@ BOOST_AUTO_TEST_CASE(wider_elements_are_turned_from_big_endian) {
 BOOST_AUTO_TEST_CASE(damage_is_told_by_field) {
   refused("", {"magic number: expected 4 bytes; the file has 0"});
   refused("ab", {"the file has 2"});
-  refused(std::string("\x50\x4b\3\4", 4),
-          {"magic number: an idx file begins with two zero bytes, and this one with 80 75"});
-  refused(idx(10, {1}, "x"), {"magic number: expected element type 8, 9, 11, 12, 13 or 14, got 10"});
-  refused(std::string("\0\0\10\0", 4), {"expected rank 1..8, got 0"});
-  refused(std::string("\0\0\10\11", 4), {"expected rank 1..8, got 9"});
+  refused(std::string("\x50\x4b\3\4", 4), {"magic number: expected two zero bytes; got 80 75"});
+  refused(idx(10, {1}, "x"), {"magic number: expected element type 8, 9, 11, 12, 13 or 14; got 10"});
+  refused(std::string("\0\0\10\0", 4), {"expected rank 1..8; got 0"});
+  refused(std::string("\0\0\10\11", 4), {"expected rank 1..8; got 9"});
   refused(std::string("\0\0\10\2\0\0\0\1\0", 9), {"extent 1: the file ends inside its header"});
   refused(idx(8, {0xffffffff, 0xffffffff, 0xffffffff}, "x"),
           {"extents: [4294967295x4294967295x4294967295] has more elements than memory can hold"});
   refused(idx(8, {0xffffffff, 0xffff}, "x"),
-          {"extents: uint8[4294967295x65535] takes 281470681677825 bytes", "can hold no more than"});
-  refused(idx(8, {2, 2}, "12345"), {"elements: uint8[2x2] takes 4 bytes, and the file holds more"});
+          {"elements: expected 281470681677825 bytes for uint8[4294967295x65535]; got at most "});
+  refused(idx(8, {2, 2}, "12345"), {"elements: expected 4 bytes for uint8[2x2]; got more"});
 }
 
 BOOST_AUTO_TEST_CASE(too_few_elements_are_told) {
   test_files::folder dir;
   test_files::write_raw(dir / "plain", idx(8, {2, 2}, "123"));
-  BOOST_CHECK_EXCEPTION(read_idx(dir / "plain"), file_error,
-                        (says{{"takes 4 bytes, and the file's 15 bytes can hold no more than 3", "truncated"}}));
+  BOOST_CHECK_EXCEPTION(
+      read_idx(dir / "plain"), file_error,
+      (says{{"elements: expected 4 bytes for uint8[2x2]; got at most 3 from a file of 15 bytes", "truncated"}}));
   test_files::write_gzip(dir / "packed", idx(8, {2, 2}, "123"));
   BOOST_CHECK_EXCEPTION(read_idx(dir / "packed"), file_error,
-                        (says{{"uint8[2x2] takes 4 bytes, and the file holds 3"}}));
+                        (says{{"elements: expected 4 bytes for uint8[2x2]; got 3"}}));
 }
 
 BOOST_AUTO_TEST_CASE(damaged_compression_is_told) {
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(a_bomb_takes_no_more_memory_than_its_header_promises) {
   memory::trim();
   memory::reset_peak();
   auto before = memory::counters().current;
-  BOOST_CHECK_EXCEPTION(read_idx(dir / "bomb"), file_error, (says{{"takes 1000 bytes, and the file holds more"}}));
+  BOOST_CHECK_EXCEPTION(read_idx(dir / "bomb"), file_error, (says{{"expected 1000 bytes for uint8[1000]; got more"}}));
   BOOST_CHECK_LE(memory::counters().peak - before,
                  1280);  // 1000 bytes and a header, rounded by the allocator
 }

@@ -174,23 +174,24 @@ BOOST_AUTO_TEST_CASE(damaged_arrays) {
     return "{'descr': " + std::string(descr) + ", 'fortran_order': " + std::string(order) +
            ", 'shape': " + std::string(dims) + ", }\n";
   };
-  refuses("", "begins with 10 bytes");
-  refuses("\x93NUMPX\x01" + std::string(20, ' '), "begins with \\x93NUMPY");
-  refuses(npy(std::string(70, ' '), "").substr(0, 60), "70 bytes are declared, and the file has 50");
+  refuses("", "header: expected at least 10 bytes of magic number, version and length; got 0");
+  refuses("\x93NUMPX\x01" + std::string(20, ' '), "magic number: expected \\x93NUMPY");
+  refuses(npy(std::string(70, ' '), "").substr(0, 60), "header: expected 70 bytes; got 50 (is it truncated?)");
   refuses(npy(with("'<f4'", "False", "(2,)"), "abcd"),
-          "float32[2] takes 8 bytes, and the file holds 4 (is it truncated?)");
-  refuses(npy(with("'<f4'", "False", "(2,)"), "abcdefghi"), "float32[2] takes 8 bytes, and the file holds 9");
+          "elements: expected 8 bytes for float32[2]; got 4 (is it truncated?)");
+  refuses(npy(with("'<f4'", "False", "(2,)"), "abcdefghi"), "elements: expected 8 bytes for float32[2]; got 9");
   refuses(npy(with("'<f4'", "False", "(4611686018427387904, 4)"), "abcd"), "has more elements than memory can hold");
   refuses(npy(with("'<f4'", "False", "(99999999999999999999,)"), "abcd"), "above 2^63 - 1");
   refuses(npy(with("'<f4'", "False", "(0, 4611686018427387904, 4)"), ""), "has more elements than memory can hold");
   refuses(npy(with("'<f4'", "False", "(1,1,1,1,1,1,1,1,1)"), "abcd"), "more than 8 extents");
   refuses(npy(with("'<f4'", "False", "(-1,)"), "abcd"), "expected a whole number before `-1,)");
   refuses(npy(with("'<f4'", "Maybe", "(1,)"), "abcd"), "expected True or False");
-  refuses(npy("{'descr': '<f4', 'shape': (1,)}", "abcd"), "the header lacks fortran_order");
+  refuses(npy("{'descr': '<f4', 'shape': (1,)}", "abcd"), "header: the key fortran_order is missing");
   refuses(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (1,)}", "abcd"),
-          "the header says descr twice");
+          "header: the key descr is given twice");
   refuses(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), 'more': 1}", "abcd"), "got `more`");
-  refuses(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd"), "continues after its dict");
+  refuses(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,)} x", "abcd"),
+          "header: expected nothing after the dict; got `x");
   refuses(npy(with("'|b1'", "False", "(2,)"), "\x01\x02"), "element 1 is 2");
   test_files::write_raw(path, npy(with("'<i2'", "True", "(2L, 2L)"), std::string("\1\0\2\0\3\0\4\0", 8)));
   equal(read_npy(path), any_tensor(matrix<std::int16_t>{{1, 3}, {2, 4}}));
@@ -218,12 +219,13 @@ BOOST_AUTO_TEST_CASE(damaged_archives) {
   refuses(with(end - 30, "Q"), ": ");
   refuses(with(entry + 8, "\1"), "array `x.npy` is encrypted");
   refuses(with(entry + 10, "\x0c"), "is compressed by method 12; expected 0 (stored) or 8 (deflated)");
-  refuses(with(entry + 24, "\xff\xff\xff\x7f"), "cannot have 2147483647 bytes packed into ");
+  refuses(with(entry + 24, "\xff\xff\xff\x7f"), "has inconsistent sizes: 2147483647 bytes uncompressed and ");
   refuses(with(entry + 16, "abcd"), "is damaged: its checksum differs from the directory's");
-  refuses(with(entry + 42, "\x05"), "does not begin where the directory says");
+  refuses(with(entry + 42, "\x05"), "has no header at the offset that the directory declares");
   refuses(with(entry + 46, "y"), "array `y.npy` occurs twice");
   refuses(with(entry + 48, "x"), "array `x.xpy` is not an npy file");
-  refuses(with(end + 10, "\xff\xff"), "more than its");
+  refuses(with(end + 10, "\xff\xff"), "directory: expected at most " + std::to_string(good.size() / 46) +
+                                          " entries in " + std::to_string(good.size()) + " bytes; got 65535");
   refuses(with(end + 10, "\x03"), "directory");
   write_npz(path, arrays, true);
   auto packed = test_files::read_raw(path);

@@ -212,27 +212,27 @@ BOOST_AUTO_TEST_CASE(files_that_cannot_be_read_are_named_with_the_reason) {
 }
 
 BOOST_AUTO_TEST_CASE(the_length_of_the_header_is_checked) {
-  refused("", {"begins with 8 bytes of header length", "has 0 bytes"});
-  refused("1234567", {"has 7 bytes"});
-  refused(file_of("{}", "", 100'000'001), {"header length: expected at most 100000000, got 100000001"});
+  refused("", {"header length: expected 8 bytes; got 0"});
+  refused("1234567", {"header length: expected 8 bytes; got 7"});
+  refused(file_of("{}", "", 100'000'001), {"header length: expected at most 100000000; got 100000001"});
   refused(file_of("{}", "", ~std::uint64_t(0)), {"18446744073709551615"});
-  refused(file_of("{}", "", 50), {"50 bytes are declared, and the file has 2", "truncated"});
+  refused(file_of("{}", "", 50), {"header: expected 50 bytes; got 2", "truncated"});
 }
 
 BOOST_AUTO_TEST_CASE(the_header_is_checked) {
   refused(file_of("{"), {"the header is not JSON: error at byte"});
   refused(file_of("nonsense"), {"the header is not JSON: error at byte 2"});
   refused(file_of(" "), {"not JSON"});
-  refused(file_of("[]"), {"header: expected an object of tensors, got an array"});
+  refused(file_of("[]"), {"header: expected an object of tensors; got an array"});
   refused(file_of("{} {}"), {"not JSON"});
   refused(file_of("{\"\xff\":1}"), {"not JSON"});
   refused(file_of(std::string(100'000, '[')), {"an array"});
   refused(file_of(R"({"a":)" + std::string(100'000, '[')),
-          {"tensor `a`: expected an object with dtype, shape and data_offsets, got an array"});
-  refused(file_of(R"({"__metadata__":{"a":1}})"), {"__metadata__: values: expected strings, got a number"});
+          {"tensor `a`: expected an object with dtype, shape and data_offsets; got an array"});
+  refused(file_of(R"({"__metadata__":{"a":1}})"), {"__metadata__: values: expected strings; got a number"});
   refused(file_of(R"({"__metadata__":{"a":"1","a":"2"}})"), {"__metadata__: a key is given twice"});
   refused(file_of(R"({"__metadata__":{},"__metadata__":{}})"), {"`__metadata__`: the header names it twice"});
-  refused(file_of(R"({"__metadata__":[]})"), {"__metadata__: expected an object of strings, got an array"});
+  refused(file_of(R"({"__metadata__":[]})"), {"__metadata__: expected an object of strings; got an array"});
 }
 
 BOOST_AUTO_TEST_CASE(entries_are_checked) {
@@ -240,34 +240,36 @@ BOOST_AUTO_TEST_CASE(entries_are_checked) {
   refused(one("{}"), {"tensor `w`: dtype is missing"});
   refused(one(R"({"dtype":"F32"})"), {"tensor `w`: shape is missing"});
   refused(one(R"({"dtype":"F32","shape":[2]})"), {"tensor `w`: data_offsets is missing"});
-  refused(one(R"({"dtype":7})"), {"tensor `w`: dtype: expected a string, got a number"});
+  refused(one(R"({"dtype":7})"), {"tensor `w`: dtype: expected a string; got a number"});
   refused(one(R"({"dtype":"F32","dtype":"F32"})"), {"tensor `w`: dtype is given twice"});
-  refused(one(R"({"dtype":"F32","extra":1})"), {"expected the keys dtype, shape and data_offsets, got `extra`"});
-  refused(one(R"({"dtype":"F32","shape":[[2]]})"), {"expected only integers, got an array"});
-  refused(one(R"({"dtype":"F32","shape":[-2]})"), {"shape holds -2, not an integer in 0..2^63 - 1"});
-  refused(one(R"({"dtype":"F32","shape":[2.5]})"), {"shape holds 2.5"});
+  refused(one(R"({"dtype":"F32","extra":1})"), {"expected the keys dtype, shape and data_offsets; got `extra`"});
+  refused(one(R"({"dtype":"F32","shape":[[2]]})"), {"expected only integers; got an array"});
+  refused(one(R"({"dtype":"F32","shape":[-2]})"), {"shape: expected integers from 0 to 2^63 - 1; got -2"});
+  refused(one(R"({"dtype":"F32","shape":[2.5]})"), {"shape: expected integers from 0 to 2^63 - 1; got 2.5"});
   refused(one(R"({"dtype":"F32","shape":[null]})"), {"got null"});
-  refused(one(R"({"dtype":"F32","shape":[9223372036854775808]})"), {"exceeds 2^63 - 1"});
+  refused(one(R"({"dtype":"F32","shape":[9223372036854775808]})"),
+          {"shape: expected integers from 0 to 2^63 - 1; got 9223372036854775808"});
   refused(one(R"({"dtype":"F32","shape":[1,1,1,1,1,1,1,1,1]})"), {"shape has more than 8 numbers"});
   refused(one(R"({"dtype":"F6_E3M2","shape":[8],"data_offsets":[0,8]})"),
           {"tensor `w`: dtype: expected one of F32 F64", "got F6_E3M2"});
   refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0]})"),
-          {"data_offsets: expected begin and end, got 1 numbers"});
+          {"data_offsets: expected begin and end; got 1 numbers"});
   refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8,9]})"), {"data_offsets has more than 2 numbers"});
-  refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"), {"8..0 end before they begin"});
+  refused(one(R"({"dtype":"F32","shape":[2],"data_offsets":[8,0]})"),
+          {"data_offsets: expected begin <= end; got 8..0"});
   refused(one(R"({"dtype":"F32","shape":[4],"data_offsets":[0,16]})"),
-          {"0..16 reach beyond the file, which holds 8 bytes of data", "truncated"});
+          {"data_offsets: expected offsets within the 8 bytes of data; got 0..16", "truncated"});
   refused(one(R"({"dtype":"F32","shape":[3],"data_offsets":[0,8]})"),
-          {"float32[3] takes 12 bytes, and data_offsets 0..8 span 8"});
+          {"data_offsets: expected 12 bytes for float32[3]; got 8, from 0..8"});
   refused(one(R"({"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,8]})"),
           {"more elements than memory can hold"});
   refused(one(R"({"dtype":"F64","shape":[2305843009213693952],"data_offsets":[0,8]})"),
           {"more elements than memory can hold"});
   refused(one(R"({"dtype":"F32","shape":[0,4294967296,4294967296],"data_offsets":[0,0]})"),
           {"more elements than memory can hold"});
-  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[1,8]})"), {"to begin at 0", "begin at 1 (gap)"});
-  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[0,7]})"),
-          {"the tensors take 7 bytes of data, and the file holds 8"});
+  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[1,8]})"),
+          {"data_offsets: expected to begin at 0", "got 1 (gap)"});
+  refused(one(R"({"dtype":"U8","shape":[7],"data_offsets":[0,7]})"), {"data: expected 7 bytes for all tensors; got 8"});
   refused(file_of(R"({"w":{"dtype":"BOOL","shape":[2],"data_offsets":[0,2]}})", "\1\2"),
           {"BOOL: expected bytes 0 or 1; element 1 is 2"});
 }
@@ -277,7 +279,7 @@ BOOST_AUTO_TEST_CASE(tensors_may_not_overlap_or_repeat) {
       file_of(
           R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
           eight),
-      {"tensor `b`", "to begin at 5", "begin at 4 (overlap)"});
+      {"tensor `b`", "data_offsets: expected to begin at 5", "got 4 (overlap)"});
   refused(
       file_of(
           R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",

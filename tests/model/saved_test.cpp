@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(files_that_do_not_fit) {
                      for (auto& v : t)
                        if (v.name == "head.bias") v.value = any_tensor(tensor_type{dtype::float32, {4}});
                    }),
-                   bad_weights + "state `head.bias` is float32[4] and the program expects float32[3]"));
+                   bad_weights + "state `head.bias` is float32[4]; expected float32[3]"));
   BOOST_TEST(holds(with_structure("lamina net", "a net"), bad_json + "`format` is `a net`; expected `lamina net`"));
   BOOST_TEST(holds(with_structure("\"version\": 1", "\"version\": 9"),
                    "error: " + bad_json + "version 9 of `lamina net`; this library reads version 1"));

@@ -1,4 +1,4 @@
-# Any number of processes gives the bits of one process; errors of a failing process.
+# Training on any number of processes gives the same bits as one process; a failing process reports its error.
 function(train expected_code name processes)
   execute_process(COMMAND ${MPIRUN} --oversubscribe -n ${processes} ${PROGRAM} ${WORK}/${name} ${ARGN}
     RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE error TIMEOUT 120)
@@ -45,7 +45,7 @@ train(0 begun 4 --checkpoint ${WORK}/checkpoint --stop 11)
 train(0 continued 2 --checkpoint ${WORK}/checkpoint)
 same(alone continued)
 
-# Sharded optimizer slots: sums for one process, or for all if gradients are clipped together.
+# Sharded optimizer state: gradient sums go to one process, or to all if gradients are clipped by their common norm.
 execute_process(COMMAND ${PROGRAM} ${WORK}/together --together COMMAND_ERROR_IS_FATAL ANY)
 foreach(processes 1 2 4 8)
   train(0 in_parts ${processes} --parts --bucket 1)
@@ -67,7 +67,7 @@ train(0 all_across 4 --across --funneled --slow 1)
 same(across all_across)
 train(1 killed 4 --kill 2 --across)
 says("signal 9")
-# Resumed with other numbers of processes, with and without sharded slots.
+# Resumed with other numbers of processes, with and without sharded optimizer state.
 train(0 begun 4 --parts --checkpoint ${WORK}/parts_checkpoint --stop 5)
 train(0 begun 2 --parts --checkpoint ${WORK}/parts_checkpoint --stop 4)
 train(0 begun 8 --checkpoint ${WORK}/parts_checkpoint --stop 6)
@@ -84,7 +84,7 @@ train(1 three 3)
 says("3 replicas cannot share 8 shards")
 train(1 killed 4 --kill 0 --parts)
 says("signal 9")
-# A full disk while the checkpoint is written, also with the slots of other processes.
+# A full disk while the checkpoint is written, also with optimizer state from other processes.
 foreach(how "" --parts)
   train(1 full 4 --write /dev/full ${how})
   says("lamina: process 0 of 4 on [^\n]*: /dev/full: [^\n]*[Nn]o space left on device")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Files that someone wrote to do harm: each command of the tool loads them, or ends with 2 or 3 and one line that names the file.
+"""Hostile model files: each command of the tool must load the file, or exit with 2 or 3 and one line that names it.
 
   attacks.py FOLDER --tool build/release/lamina [--count 500] [--kind depth] [--seed 1] [--keep DIR]
 
-FOLDER holds models (*.onnx, at any depth), of which each kind of attack makes `count` files: lengths beyond the file, depth, cycles, names
-that are given twice, edges that lead nowhere, wrong types, negative and giant extents, weights outside of the model's folder. A
-command takes at most a minute and 4 GiB of memory. It takes Python with onnx.
+FOLDER contains models (*.onnx, at any depth). Each kind of attack makes `count` files from them: lengths beyond the file, deep
+nesting, cycles, duplicate names, references to undefined names, wrong types, negative and giant extents, weights outside of the
+model's folder. A command may take at most a minute and 4 GiB of memory. Needs the package onnx.
 """
 import argparse
 import collections
@@ -53,7 +53,7 @@ def varint_at(data, at, end):
 
 
 def fields_of(data, begin, end, depth=0):
-    """Positions of length fields, also nested ones: (begin of the length, begin of the bytes, end)."""
+    """Positions of length fields, including nested ones: (start of the length, start of the bytes, end of the bytes)."""
     found, at = [], begin
     while at < end:
         tag, at = varint_at(data, at, end)
@@ -247,7 +247,7 @@ def negative(m, r):
 
 
 def giant(m, r):
-    """Extents that a few bytes make huge; a third by operators made for that."""
+    """Huge extents from a few bytes; in a third of the files, computed by operators."""
     if r.randrange(3):
         change_numbers(m, r, GIANT)
         return m.SerializeToString()

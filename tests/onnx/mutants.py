@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Damages models and asks the tool about each: it loads, or ends with 2 or 3 and one line that names the file.
+"""Runs the tool on damaged models: it must load the model, or exit with 2 or 3 and one line that names the file.
 
   mutants.py FOLDER --tool build/release/lamina [--count 500] [--seed 1] [--keep DIR]
 
-FOLDER holds models (*.onnx, at any depth). A third of the mutants are truncated, a third have other bytes, and a third, for which the
-package onnx is needed, have other extents, element types, names, axes, operators and attributes. Each takes at most a minute
-and 4 GiB of memory. The mutants that fail are kept in DIR.
+FOLDER contains models (*.onnx, at any depth). A third of the mutants are truncated, a third have changed bytes, and a third, which
+need the package onnx, have changed extents, element types, names, axes, operators and attributes. Each run may take at most a
+minute and 4 GiB of memory. Mutants that fail the test are kept in DIR.
 """
 import argparse
 import os
@@ -149,7 +149,7 @@ def limit(memory=None):
 
 
 def ask(command, path, memory=None):
-    """What is wrong with the tool's answer to a command about a file, or nothing; and its exit code. `memory`: all it may reserve."""
+    """Runs a command on a file. Returns what is wrong with the result, or nothing, and the exit code. `memory`: limit in bytes."""
     with tempfile.TemporaryFile() as said:
         start = time.monotonic()
         child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, preexec_fn=lambda: limit(memory))

@@ -177,10 +177,10 @@ BOOST_AUTO_TEST_CASE(a_fixed_number_of_images) {
   };
   BOOST_TEST(
       with(16, data) ==
-      "fit: the model takes 12 samples at a time, and the training data has batches of 16; expected a batch of 12 that "
+      "fit: the model takes 12 samples at a time; the training data has batches of 16; expected a batch of 12 that "
       "divides the number of samples, or a model whose first extent is open");
   BOOST_TEST(with(12, squares(40, 1)) ==
-             "fit: the model takes 12 samples at a time, and the training data has batches of 12 and a last one of 4; "
+             "fit: the model takes 12 samples at a time; the training data has batches of 12 and a last one of 4; "
              "expected a batch of 12 that divides the number of samples, or a model whose first extent is open");
   fit(core, data, loss::cross_entropy{}, optim::adam{.lr = 0.02}, {.epochs = 20, .batch = 12, .validation = data});
   BOOST_TEST(trainer(
@@ -210,9 +210,9 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
       message(read(t::model_of({t::node("Cast", {"x"}, {"f"}, {t::integer("to", t::float32)}),
                                 t::node("Flatten", {"f"}, {"h"}), t::node("MatMul", {"h", "w"}, {"y"})},
                                {t::floats("w", {36, 3}, spread(108, 1))}, {t::value("x", t::uint8, {"N", 1, 6, 6})})),
-              data) == "fit: input `x` of the model is uint8[Nx1x6x6], and field 0 of the training data is float32");
+              data) == "fit: input `x` of the model is uint8[Nx1x6x6]; field 0 of the training data is float32");
   BOOST_TEST(message(read(classifier({t::node("Identity", {"h"}, {"g"})}, {"N", 1, 3, 12})), data)
-                 .starts_with("fit: the model takes [Nx1x3x12] and field 0 of the training data gives [Nx1x6x6]"));
+                 .starts_with("fit: the model takes [Nx1x3x12]; field 0 of the training data gives [Nx1x6x6]"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

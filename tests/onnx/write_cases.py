@@ -3,9 +3,9 @@
 
     write_cases.py FOLDER
 
-FOLDER/<kind>/<case>/ then has model.onnx, `tolerance` (relative and absolute), and test_data_set_<n>/ with input_<i>.pb and
-output_<i>.pb, each a TensorProto, SequenceProto or OptionalProto as the model declares it. FOLDER/version names the package's
-version: where it is the installed one, nothing is written.
+FOLDER/<kind>/<case>/ contains model.onnx, `tolerance` (relative and absolute), and test_data_set_<n>/ with input_<i>.pb and
+output_<i>.pb, each a TensorProto, SequenceProto or OptionalProto as the model declares. FOLDER/version stores the version of the
+package; if it equals the installed version, nothing is written.
 """
 import pathlib
 import shutil
@@ -45,7 +45,7 @@ def write_node_case(case, folder):
 
 
 def write_light_case(path, folder):
-    """A large model with constant weights; its input counts from 0 to 1, as in the package's own runner."""
+    """Writes a large model with constant weights; its input rises evenly from 0 to 1, as in the package's own runner."""
     model = onnx.load(path)
     shutil.copy(path, folder / "model.onnx")
     data = folder / "test_data_set_0"

@@ -646,14 +646,14 @@ BOOST_AUTO_TEST_CASE(what_a_gradient_gives) {
   using namespace user;
   using enum gives;
   BOOST_TEST(wrong_gradient<bad_gradient_op<scalar>>({2, 3}) ==
-             "wrong: its gradient for operand 0 is float64[], and the operand is float64[2x3]");
+             "wrong: its gradient for operand 0 is float64[]; expected the type of the operand, float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({2, 3}) ==
-             "wrong: its gradient for operand 0 is float64[3x2], and the operand is float64[2x3]");
+             "wrong: its gradient for operand 0 is float64[3x2]; expected the type of the operand, float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<transposed>>({3, 3}) == "");
   BOOST_TEST(wrong_gradient<bad_gradient_op<tiled>>({2, 3}) ==
-             "wrong: its gradient for operand 0 is float64[128x3], and the operand is float64[2x3]");
+             "wrong: its gradient for operand 0 is float64[128x3]; expected the type of the operand, float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<element>>({2, 3}) ==
-             "wrong: its gradient for operand 0 is float32[2x3], and the operand is float64[2x3]");
+             "wrong: its gradient for operand 0 is float32[2x3]; expected the type of the operand, float64[2x3]");
   BOOST_TEST(wrong_gradient<bad_gradient_op<elsewhere>>({}) ==
              "wrong: its gradient for operand 0 is a value of another program");
   BOOST_TEST(wrong_gradient<asking_gradient_op<asks::operand>>({2}) == "wrong: its `gradient` asks for operand 3 of 1");

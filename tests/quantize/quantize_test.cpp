@@ -474,8 +474,7 @@ BOOST_AUTO_TEST_CASE(zero_stays_in_a_range_and_empty_ones_are_whole) {
   BOOST_TEST(holds(error_of([&] { calibrated(r, calibration::percentile, 50); }),
                    "`percentile` is 50; expected more than 50 and at most 100 percent"));
   BOOST_TEST(holds(error_of([] { calibrated({"x", -1, 1}, calibration::entropy); }),
-                   "quantize: calibration by entropy needs histograms, and the profile has none of `x`; profile this "
-                   "net with bins"));
+                   "quantize: calibration by entropy needs a histogram of `x`; profile this net with bins"));
 }
 
 // One outlier spoils the min-max range; other calibrations cut it off.
@@ -566,7 +565,7 @@ BOOST_AUTO_TEST_CASE(wrong_use_is_told) {
                        profile(net.p, net.states,
                                std::vector<std::vector<any_tensor>>{net.samples()[0], {to_tensor(x)}});
                      }),
-                     "profile: `a.weight:in` lies in ["));
+                     "profile: `a.weight:in` has the range ["));
   }
   const lenet_model other({.seed = 1});
   BOOST_TEST(holds(error_of([&] { quantize(other, ranges); }),
@@ -608,7 +607,7 @@ BOOST_AUTO_TEST_CASE(profiles_from_files_are_checked) {
   BOOST_TEST(holds(with("\"program\": \"", "\"program\": \"z"), "expected 32 hexadecimal digits"));
   BOOST_TEST(holds(with("\"low\": ", "\"low\": 1e9, \"was\": "), "expected finite ends, the smaller first"));
   BOOST_TEST(holds(with("a.weight:out", "a.weight:in"), "two ranges are named `a.weight:in`"));
-  BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` holds an integer; expected objects"));
+  BOOST_TEST(holds(with("\"values\": [", "\"values\": [3,"), "`values` has an integer; expected objects"));
   BOOST_TEST(holds(with("\"samples\": 1,", ""), "`samples` is missing"));
   BOOST_TEST(holds(with("\"low\": ", "\"counts\": [1, -2], \"low\": "),
                    "`counts` of `a.weight:in`: expected at most 65536 numbers of 0 or more"));

@@ -118,11 +118,11 @@ BOOST_AUTO_TEST_CASE(draws_depend_on_seed_and_number_alone) {
 
 BOOST_AUTO_TEST_CASE(what_is_refused) {
   const auto with = [](const sampling& how) { return message([&] { sampler draw(how); }); };
-  BOOST_TEST(with({.temperature = -1}) == "sampling: `temperature`: expected 0 or more, got -1");
-  BOOST_TEST(with({.temperature = infinity}) == "sampling: `temperature`: expected 0 or more, got inf");
-  BOOST_TEST(with({.top_k = -2}) == "sampling: `top_k`: expected 1 or more, or 0 for all, got -2");
+  BOOST_TEST(with({.temperature = -1}) == "sampling: `temperature`: expected 0 or more; got -1");
+  BOOST_TEST(with({.temperature = infinity}) == "sampling: `temperature`: expected 0 or more; got inf");
+  BOOST_TEST(with({.top_k = -2}) == "sampling: `top_k`: expected 1 or more, or 0 for all; got -2");
   for (double p : {0.0, 1.5, std::nan("")})
-    BOOST_TEST(with({.top_p = p}).starts_with("sampling: `top_p`: expected above 0, up to 1, got "));
+    BOOST_TEST(with({.top_p = p}).starts_with("sampling: `top_p`: expected above 0, up to 1; got "));
   sampler draw;
   const auto of = [&](const std::vector<double>& scores) { return message([&] { draw(scores); }); };
   BOOST_TEST(of({}) == "sample: there are no scores");

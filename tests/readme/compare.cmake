@@ -1,7 +1,7 @@
 # cmake -D PROGRAM=<file> -D EXPECTED=<file.txt> -D FOLDER=<folder> -P compare.cmake
 #
-# Runs a program in a folder and compares its output with the document; if the file of expectations is empty, only the
-# exit code is checked.
+# Runs a program in a folder and compares its output with the file EXPECTED; if that file is empty, only the exit code is
+# checked.
 cmake_minimum_required(VERSION 3.28)
 file(REMOVE_RECURSE ${FOLDER})
 file(MAKE_DIRECTORY ${FOLDER})

@@ -1,16 +1,15 @@
 # cmake -D DOCUMENT=<file.md> -D PROGRAM=<file.cpp> -D EXPECTED=<file.txt> [-D C_PROGRAM=<file.c> -D C_EXPECTED=<file.txt>]
 #   -P extract.cmake
 #
-# Extracts one program from the C++ code in a document, so that readers copy compiled code.  An HTML comment, which
-# readers do not see, precedes each block that opens with ```cpp:
+# Extracts one program from the C++ blocks of a document, so that all code in it is compiled and run.  An HTML comment,
+# which readers do not see, precedes each block that opens with ```cpp:
 #   <!-- program -->   a whole program
 #   <!-- compile -->   declarations for later blocks; compiled after a whole program if there is one
 #   <!-- run -->       statements, which run in the order of the document
 #   <!-- output -->    before a block that opens with ```text: the program's output
-# With C_PROGRAM, `<!-- program of C -->` and `<!-- output of C -->` precede a second program, which opens with ```c, and
-# its output.
-# A block without such a comment is an error, so none is left out by mistake.  Includes, imports and `using namespace`
-# go to the top.
+# With C_PROGRAM, `<!-- program of C -->` precedes a second program, whose block opens with ```c, and
+# `<!-- output of C -->` precedes its output.
+# A block without such a comment is an error.  Includes, imports and `using namespace` are moved to the top.
 cmake_minimum_required(VERSION 3.28)
 foreach(name DOCUMENT PROGRAM EXPECTED)
   if(NOT DEFINED ${name})

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""The table of layers in docs/layers.md, made of the interfaces of `modules/nets/layer`.
+"""Checks the table of layers in docs/layers.md, which is generated from the interfaces in `modules/nets/layer`.
 
-usage: layers.py MODULES FILE [--write]     without --write: whether FILE holds the table, and whether what the documents
-                                            beside it write of layers names options that there are
+usage: layers.py MODULES FILE [--write]     --write updates the table in FILE; without it, fails if the table is outdated, or if
+                                            a document beside FILE names an option that its layer does not have
 """
 import pathlib
 import re

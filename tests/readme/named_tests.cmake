@@ -1,13 +1,13 @@
 # cmake -D DOCUMENT=<file.md> -D TESTS=<file.txt> -D CTEST=<ctest> -D BUILD=<build folder> [-D LEAST=<number>]
 #   [-D NAMES=<file.txt>] -P named_tests.cmake
 #
-# A document compares names in tables whose last column is headed `note`; each row has tests.  TESTS has a line for each
-# row, in the same order: the first cell, ` | `, and tests separated by commas.  `static_assertions` is a test in
-# CTest's list, without the instruction set after its name; `op_test: elementwise/unary` is a case of a Boost.Test
-# program in that list; `compile_fail.op/axes: split_sizes` is a case of a file of tests/compile_fail.  Fails if rows
-# and lines differ, or if a test does not exist, is disabled or does not pass.  The named cases of a program run here,
-# in one call.  A test of CTest's list must only exist and be enabled: the CTest run that includes this script reports
-# its result, and running all tests that compile would take minutes.
+# A document compares names in tables whose last column is headed `note`; each row has tests.  TESTS has one line per row,
+# in the same order: the first cell, ` | `, and tests separated by commas.  A test is one of
+# - `static_assertions`: a CTest test, without the instruction set after its name;
+# - `op_test: elementwise/unary`: a case of a Boost.Test program that CTest lists;
+# - `compile_fail.op/axes: split_sizes`: a case of a file in tests/compile_fail.
+# Fails if rows and lines differ, or if a test does not exist, is disabled or fails.  The cases of each program run here, in
+# one call.  A CTest test must only exist and be enabled: the CTest run that includes this script reports its result.
 #
 # With NAMES, also fails if a listed name (one for each line; empty lines and lines with # are skipped) is not in the
 # first column of a table, as a whole word in backticks.

@@ -156,25 +156,27 @@ BOOST_AUTO_TEST_CASE(chunks_come_in_any_order_and_of_any_size) {
                 chunk("data", std::string(12, '\0')));
   };
   BOOST_TEST(decoded(extensible(20, guid)).frames() == 2);
-  refused<file_error>(extensible(25, guid), "fmt: 25 valid bits in samples of 24 bits");
+  refused<file_error>(extensible(25, guid), "fmt: expected at most 24 valid bits per sample; got 25");
   refused<unsupported_error>(extensible(24, std::string(16, '\1')), "fmt: coding 65534 of 24 bits is not supported");
 }
 
 BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
   const std::string data("\1\0\2\0", 4), fmt = chunk("fmt ", format(1, 1, 8000, 16)),
                                          whole = riff(fmt + chunk("data", data));
-  refused<file_error>("", "a WAV file has at least 12 bytes; got 0");
-  refused<file_error>("RIFX" + whole.substr(4), "expected RIFF and WAVE");
-  refused<file_error>(whole.substr(0, whole.size() - 1), "RIFF: size is 40, but 39 bytes follow");
-  refused<file_error>("RIFF" + little(0xFFFFFFFF, 4) + whole.substr(8), "RIFF: size is 4294967295");
-  refused<file_error>("RIFF" + little(0, 4) + whole.substr(8), "RIFF: size is 0");
+  refused<file_error>("", "RIFF: expected at least 12 bytes; got 0");
+  refused<file_error>("RIFX" + whole.substr(4), "RIFF: expected RIFF and WAVE at the beginning");
+  refused<file_error>(whole.substr(0, whole.size() - 1), "RIFF: expected a size of 4 to 39; got 40");
+  refused<file_error>("RIFF" + little(0xFFFFFFFF, 4) + whole.substr(8),
+                      "RIFF: expected a size of 4 to 40; got 4294967295");
+  refused<file_error>("RIFF" + little(0, 4) + whole.substr(8), "RIFF: expected a size of 4 to 40; got 0");
   refused<file_error>(riff(fmt), "data: it is missing");
   refused<file_error>(riff(chunk("data", data)), "fmt: it is missing");
   refused<file_error>(riff(fmt + fmt + chunk("data", data)), "fmt: appears twice");
   refused<file_error>(riff(fmt + chunk("data", data) + chunk("data", data)), "data: appears twice");
-  refused<file_error>(riff(fmt + "data" + little(1 << 30, 4) + data),
-                      "the chunk `data` of 1073741824 bytes at byte 36 goes past the end");
-  refused<file_error>(riff(fmt + "dat"), "the chunk at byte 36 has no room");
+  refused<file_error>(
+      riff(fmt + "data" + little(1 << 30, 4) + data),
+      "the chunk `data` at byte 36: expected at most 4 bytes before the end of the RIFF data; got 1073741824");
+  refused<file_error>(riff(fmt + "dat"), "the chunk at byte 36: expected 8 bytes of name and size; got 3");
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16).substr(0, 14)) + chunk("data", data)),
                       "fmt: expected at least 16 bytes");
   refused<file_error>(riff(chunk("fmt ", format(1, 0, 8000, 16)) + chunk("data", data)),
@@ -182,7 +184,7 @@ BOOST_AUTO_TEST_CASE(damaged_files_are_refused_by_their_field) {
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 0, 16)) + chunk("data", data)),
                       "fmt: expected a rate of at least 1");
   refused<file_error>(riff(chunk("fmt ", format(1, 3, 8000, 16)) + chunk("data", data)),
-                      "data: 4 bytes are not whole frames of 6 bytes");
+                      "data: expected a multiple of 6 bytes, the size of a frame; got 4");
   refused<unsupported_error>(riff(chunk("fmt ", format(1, 1, 8000, 12)) + chunk("data", data)),
                              "coding 1 of 12 bits is not supported");
   refused<unsupported_error>(riff(chunk("fmt ", format(6, 1, 8000, 8)) + chunk("data", data)), "coding 6 of 8 bits");
@@ -207,13 +209,16 @@ BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
   };
   BOOST_TEST(decoded(field(4, 52, 4)).frames() == 8);
   // The RIFF size: too large and too small.
-  refused<file_error>(field(4, 53, 4), "RIFF: size is 53, but 52 bytes follow");
+  refused<file_error>(field(4, 53, 4), "RIFF: expected a size of 4 to 52; got 53");
   refused<file_error>(field(4, 36, 4),
-                      "the chunk `data` of 16 bytes at byte 36 goes past the end, which is at byte 44");
-  refused<file_error>(field(4, 51, 4), "the chunk `data` of 16 bytes at byte 36 goes past the end");
+                      "the chunk `data` at byte 36: expected at most 0 bytes before the end of the RIFF data; got 16");
+  refused<file_error>(field(4, 51, 4),
+                      "the chunk `data` at byte 36: expected at most 15 bytes before the end of the RIFF data; got 16");
   // The format.
   refused<file_error>(field(16, 14, 4), "fmt: expected at least 16 bytes");
-  refused<file_error>(field(16, 200, 4), "the chunk `fmt ` of 200 bytes at byte 12 goes past the end");
+  refused<file_error>(
+      field(16, 200, 4),
+      "the chunk `fmt ` at byte 12: expected at most 40 bytes before the end of the RIFF data; got 200");
   refused<unsupported_error>(field(20, 3, 2), "fmt: coding 3 of 16 bits is not supported");
   refused<file_error>(field(22, 2, 2), "fmt: expected frames of 4 bytes for 2 channels of 16 bits; got 2");
   refused<file_error>(field(24, 16000, 4),
@@ -224,16 +229,17 @@ BOOST_AUTO_TEST_CASE(each_field_of_a_header_that_lies_is_named) {
   refused<file_error>(field(32, 4, 2), "fmt: expected frames of 2 bytes for 1 channels of 16 bits; got 4");
   refused<file_error>(field(34, 8, 2), "fmt: expected frames of 1 bytes for 1 channels of 8 bits; got 2");
   // The size of the samples: too large and too small, also with a matching RIFF size.
-  refused<file_error>(field(40, 18, 4), "the chunk `data` of 18 bytes at byte 36 goes past the end");
-  refused<file_error>(field(40, 8, 4), "data: size is 8, but what follows at byte 52 is not a chunk");
-  refused<file_error>(field(40, 7, 4), "data: size is 7, but what follows at byte 52 is not a chunk");
+  refused<file_error>(field(40, 18, 4),
+                      "the chunk `data` at byte 36: expected at most 16 bytes before the end of the RIFF data; got 18");
+  refused<file_error>(field(40, 8, 4), "data: expected a chunk at byte 52, after its size of 8; got other bytes");
+  refused<file_error>(field(40, 7, 4), "data: expected a chunk at byte 52, after its size of 7; got other bytes");
   refused<file_error>(field(40, 0, 4).replace(4, 4, little(36, 4)),
-                      "RIFF: size is 36, but 16 bytes follow that are not a chunk");
+                      "RIFF: expected a chunk or the end of the file after its size of 36; got 16 other bytes");
   refused<file_error>(field(40, 8, 4).replace(4, 4, little(44, 4)),
-                      "RIFF: size is 44, but 8 bytes follow that are not a chunk");
+                      "RIFF: expected a chunk or the end of the file after its size of 44; got 8 other bytes");
   // Zeros after the samples are not chunks.
   refused<file_error>(riff(chunk("fmt ", format(1, 1, 8000, 16)) + chunk("data", "") + std::string(16, '\0')),
-                      "data: size is 0, but what follows at byte 44 is not a chunk");
+                      "data: expected a chunk at byte 44, after its size of 0; got other bytes");
   // Tags after the RIFF are not samples.
   for (const std::string& tag : {std::string("ID3\4\0\0", 6), std::string("TAGtitle"), chunk("LIST", "INFO")})
     BOOST_TEST(decoded(field(4, 52, 4) + tag).frames() == 8);

@@ -1,7 +1,7 @@
-"""Writes the vectors that audio_test compares with: audio_vectors.py audio.npz
+"""Writes the expected results of audio_test: audio_vectors.py audio.npz
 
-Formulas of librosa and SciPy, in NumPy and double: librosa.stft, librosa.filters.mel, librosa.power_to_db,
-scipy.fft.dct(norm="ortho"), and a resampler with a Kaiser window summed sample by sample.
+Reimplements in float64 NumPy: librosa.stft, librosa.filters.mel, librosa.power_to_db, scipy.fft.dct(norm="ortho"), and a
+resampler with a Kaiser window that sums sample by sample.
 """
 import math
 import sys

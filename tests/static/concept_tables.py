@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Each concept that the module interfaces export has a truth table: types that satisfy it and types that do not.
+"""Checks that each exported concept is tested with a type that satisfies it and a type that does not.
 
-    concept_tables.py MODULES FOLDER     fails where FOLDER/concepts_*.cpp lack either for a concept, and says which
+    concept_tables.py MODULES FOLDER     fails if FOLDER/concepts_*.cpp lack either test for a concept, and names the concept
 
-A line of a table is `static_assert(Concept<...>);` or `static_assert(!Concept<...>);`.
+A test is a line `static_assert(Concept<...>);` or `static_assert(!Concept<...>);`.
 """
 import argparse
 import pathlib

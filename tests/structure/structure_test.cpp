@@ -318,11 +318,11 @@ BOOST_AUTO_TEST_CASE(what_is_damaged) {
           "file_error: net.json: node 2 (matmul) of program 0: sublayer `fc` (linear): matmul: takes 2 operands; "
           "got 1");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": [2.0, 3.0]"),
-          "file_error: net.json: node 4 of program 0: `data` has 2 numbers, and float32[] takes 1");
+          "file_error: net.json: node 4 of program 0: `data` has 2 numbers; expected 1 for float32[]");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000\""),
-          "file_error: net.json: node 4 of program 0: `data` has 4 digits, and float32[] takes 8");
+          "file_error: net.json: node 4 of program 0: `data` has 4 digits; expected 8 for float32[]");
   refuses(changed(good, "\"data\": [2.0]", "\"data\": \"0000000g\""),
-          "file_error: net.json: node 4 of program 0: `data` holds `g`, not a hexadecimal digit");
+          "file_error: net.json: node 4 of program 0: `data` has `g`; expected hexadecimal digits");
   refuses(changed(good, "\"state\": 1", "\"state\": 0"), "file_error: net.json: assign: the target is not a state");
   refuses(
       changed(good, "\"results\": [{\"dtype\": \"float32\", \"shape\": [\"N\", 2]}]",

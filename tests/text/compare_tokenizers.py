@@ -1,9 +1,9 @@
-"""Compares lamina's tokenizers with PyPI `tokenizers`, and writes the vectors that tokenizer_test reads.
+"""Compares lamina's tokenizers with PyPI `tokenizers`, and writes the expected results that tokenizer_test reads.
 
   pip install tokenizers
   python tests/text/compare_tokenizers.py TOOL [--strings 20000] [--write tests/text/tokenizers]
 
-TOOL is the program tokenizer_tool. A difference is printed and ends the script with 1.
+TOOL is the program tokenizer_tool. Differences are printed, and the script exits with 1.
 """
 import argparse
 import pathlib
@@ -201,7 +201,7 @@ def compare(tool, name, t, text, count, folder):
 
 
 def compare_training(tool, text, folder):
-    """Where the other library is deterministic, vocabularies and merges are equal."""
+    """Compares vocabularies and merges after training, for models whose training is deterministic in the other library."""
     import json
     wrong = 0
     (folder / "text").write_text("\n".join(text))

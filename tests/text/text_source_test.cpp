@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_sounds_has_a_class_for_each_folder_in_it) {
   BOOST_CHECK_EXCEPTION(even[3], value_error, (says{{"index 3 is outside 0..2"}}));
   // A file damaged after listing is reported when it is read.
   test_files::write_raw(dir / "no/1.wav", "RIFF");
-  BOOST_CHECK_EXCEPTION(even[0], file_error, (says{{"no/1.wav: a WAV file has at least 12 bytes"}}));
+  BOOST_CHECK_EXCEPTION(even[0], file_error, (says{{"no/1.wav: RIFF: expected at least 12 bytes"}}));
   test_files::folder empty;
   BOOST_CHECK_EXCEPTION(datasets::audio_folder(empty.path.string()), file_error,
                         (says{{"the folder has no subfolders; expected one per class, with files that end in .wav"}}));

@@ -162,10 +162,11 @@ BOOST_AUTO_TEST_CASE(a_batch_is_filled_up_and_cut_off) {
   BOOST_TEST(list(pair.ids) == (ids{1, 0, 1, 0, 1, 1, 1, 1}), boost::test_tools::per_element());
   BOOST_CHECK_EXCEPTION(
       t.encode_batch(first, {.max_length = 2, .cut = cut_rule::only_second, .special = false}, second), value_error,
-      (says{{"row 0 has 7 tokens too many"}}));
+      (says{{"row 0 has 7 tokens more than max_length"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.length = 3}), value_error,
                         (says{{"text 0 has 8 tokens, but length is 3"}}));
-  BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.max_length = 1}), value_error, (says{{"2 special tokens"}}));
+  BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.max_length = 1}), value_error,
+                        (says{{"max_length is 1; expected at least 2, the number of special tokens"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {}, strings{"a", "b"}), value_error,
                         (says{{"1 texts and 2 second texts"}}));
   BOOST_CHECK_EXCEPTION(t.encode_batch(first, {.multiple = 0}), value_error, (says{{"multiple is 0"}}));
@@ -191,22 +192,23 @@ BOOST_AUTO_TEST_CASE(files_that_lie_are_refused_in_one_line) {
       {model_json("", R"("a":1e3)"), "`model.vocab.a` is a number; expected an integer"},
       {model_json("", "\"a\":99999999999999999999"), "`model.vocab.a`"},
       {pairs(R"("a")"), "`model.merges[0]` is `a`; expected two tokens and one space"},
-      {pairs(R"("a b","a c")"), "`model.merges[1]` names `c`, which `vocab` does not have"},
-      {pairs(R"(["a","b"],["ab","a"])"), "`model.merges[1]` makes `aba`, which `vocab` does not have"},
+      {pairs(R"("a b","a c")"), "`model.merges[1]` names `c`; expected a token of `vocab`"},
+      {pairs(R"(["a","b"],["ab","a"])"), "`model.merges[1]` makes `aba`; expected a token of `vocab`"},
       {pairs(R"(["a","b","b"])"), "`model.merges[0]` is not a pair"},
       {pairs("7"), "`model.merges[0]` is not a pair"},
       {pairs(R"("a b")", R"(,"continuing_subword_prefix":"#####")"), "shorter than `continuing_subword_prefix`"},
       {model_json(R"(,"added_tokens":[{"id":0,"content":"c"}])"), "`added_tokens[0].id` is 0, the id of `a`"},
-      {model_json(R"(,"added_tokens":[{"id":7,"content":"a"}])"), "`added_tokens[0].id` is 7, and `model.vocab` has 0"},
+      {model_json(R"(,"added_tokens":[{"id":7,"content":"a"}])"),
+       "`added_tokens[0].id` is 7; expected 0, the id of `a` in `model.vocab`"},
       {model_json(R"(,"added_tokens":[{"id":7,"content":""}])"), "`added_tokens[0].content` is empty"},
       {model_json(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":7,"content":"y"}])"),
-       "`added_tokens[1].id` is 7, which an earlier"},
+       "`added_tokens[1].id` is 7; an earlier token has this id"},
       {model_json(R"(,"added_tokens":[{"id":7,"content":"x"},{"id":8,"content":"x"}])"),
        "`added_tokens[1].content` is `x`"},
       {model_json(R"(,"post_processor":{"type":"BertProcessing","sep":["x",77],"cls":["a",0]})"),
        "`post_processor.sep[1]` is 77"},
       {model_json(R"(,"post_processor":{"type":"BertProcessing","sep":["b",0],"cls":["a",0]})"),
-       "`post_processor.sep[1]` is 0, which is not the id of `b`"},
+       "`post_processor.sep[1]` is 0; expected the id of `b`"},
       {model_json(
            R"(,"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"x","type_id":0}}],"pair":[],"special_tokens":{}})"),
        "`post_processor.single[0].SpecialToken.id` is `x`"},

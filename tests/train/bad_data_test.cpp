@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(a_picture_of_another_size_is_named) {
   picture_classifier net({.seed = 1});
   BOOST_TEST(message_of([&] { fit(net, files, loss::cross_entropy{}, optim::sgd{}, {.batch = 4}); }) ==
              "fit: sample 9 of the training data (" + (dir / "dog/3.ppm") +
-                 "): field 0 is [3x3x4], and the model takes [Nx3x4x4]");
+                 "): field 0 is [3x3x4]; expected [Nx3x4x4]");
   BOOST_TEST(message_of([&] {
                for (const auto& b : dataset::batches(files, {.batch = 4, .pad = false})) static_cast<void>(b.size());
              }) == "batches: field 0 is [3x4x4] in sample 8 (" + (dir / "dog/2.ppm") + ") and [3x3x4] in sample 9 (" +
@@ -289,7 +289,7 @@ BOOST_AUTO_TEST_CASE(predictions_say_what_they_are_of) {
   const std::int64_t left_out[] = {3, 11, 12, 20};
   for (std::size_t k = 0; k < 4; ++k) BOOST_TEST(found.left_out[k].index == left_out[k]);
   BOOST_TEST(found.left_out[0].why == "sample 3 cannot be read: its file is cut");
-  BOOST_TEST(found.left_out[1].why == "sample 11: field 0 is [3], and the model takes [Nx2]");
+  BOOST_TEST(found.left_out[1].why == "sample 11: field 0 is [3]; expected [Nx2]");
   BOOST_TEST(found.left_out[3].why == "sample 20: field 0 has a NaN");
   const auto all = predict(net, classes{})[0];
   for (std::size_t r = 0; r < found.samples.size(); ++r)
@@ -412,9 +412,9 @@ BOOST_AUTO_TEST_CASE(sounds_whose_headers_lie_are_left_out) {
   };
   BOOST_TEST(train(sample_failure::raise).epochs[0].skipped == 0);
   // Samples, bytes per second, bytes per frame.
-  for (const auto& [at, byte, why] :
-       {std::tuple(40, 4, "data: size is 4, but"), std::tuple(28, 1, "fmt: expected 16000 bytes a second"),
-        std::tuple(32, 4, "fmt: expected frames of 2 bytes")}) {
+  for (const auto& [at, byte, why] : {std::tuple(40, 4, "data: expected a chunk at byte 48, after its size of 4;"),
+                                      std::tuple(28, 1, "fmt: expected 16000 bytes a second"),
+                                      std::tuple(32, 4, "fmt: expected frames of 2 bytes")}) {
     std::string lies = whole;
     lies[static_cast<std::size_t>(at)] = static_cast<char>(byte);
     test_files::write_raw(path, lies);

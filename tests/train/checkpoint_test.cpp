@@ -275,7 +275,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_does_not_fit_changes_nothing) {
   refuses("imageless", "metadata `images` is missing or not a number");
   changed("astray", "batch", "3");
   refuses("astray", "value_error: " + (dir / "astray") +
-                        ": is at batch 3 of epoch 2 after 7 batches, which does not fit epochs of 5 batches");
+                        ": is at batch 3 of epoch 2 after 7 batches; this training has 5 batches per epoch");
   refuses("good", "batches of 8 from 36 images; this training has batches of 4 from 36 images",
           {.epochs = 4, .batch = 4, .seed = 3, .resume = true});
   refuses("good", "was written with seed 3; this training has seed 4",

@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_filled_up_is_said) {
              "data set: field 1 is int64, but its shorter samples are padded with 0.5; expected a number of that "
              "type, or a field of another type");
   BOOST_TEST(message([&] { dataset::batches(sentences{}, {.fill = {0, 0, 0}}); }) ==
-             "data set: `fill` has 3 numbers, and a sample has 2 fields");
+             "data set: `fill` has 3 numbers; expected at most 2, one for each field of a sample");
 }
 
 namespace {
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(names_that_do_not_fit_are_refused) {
                                      return std::tuple(s.sum, s.offset, std::array<float, 3>{s.x[0], s.x[1], 0});
                                    }) |
                       dataset::named({"sum", "offset", "x"});
-  BOOST_TEST(fitted_with(longer) == "fit: the model takes [Nx2] and field `x` of the training data gives [Nx3]");
+  BOOST_TEST(fitted_with(longer) == "fit: the model takes [Nx2]; field `x` of the training data gives [Nx3]");
   BOOST_TEST(message([&] { predict(net, sums<partly_named>{}); }).starts_with("evaluate: input `offset` of the model"));
   BOOST_TEST(fitted_with(sums<in_order>{} | dataset::named({"x", "offset"})) ==
              "data set: 2 names, and a sample has 3 fields");

@@ -287,10 +287,10 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_said) {
   };
   const auto data = plane{8};
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return p.x; })) ==
-             "fit: samples of the training data have 1 field, and the model has 1 input; expected the inputs in their "
-             "order, and then the targets");
+             "fit: samples of the training data have 1 field; expected at least 2: the inputs of the model in their "
+             "order, then the targets");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::pair(p.y, p.x); })) ==
-             "fit: the model takes [Nx3] and field 0 of the training data gives [N]");
+             "fit: the model takes [Nx3]; field 0 of the training data gives [N]");
   BOOST_TEST(fitted(dataset::map(data, [](const point& p) { return std::tuple(p.x, p.y, p.y); })) ==
              "loss: it takes one output and one target; got 1 output(s) and 2 target(s); expected a loss of lists, as "
              "[](view<const value> outputs, view<const value> targets)");

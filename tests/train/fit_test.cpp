@@ -320,7 +320,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_trained) {
     BOOST_TEST(holds(refused(squares(9, 1), o), "value_error: fit: epochs and batch must be positive"));
   image_dataset large(image_dataset::images_type(2, 1, 8, 8), lamina::vector<std::int64_t>(2), {"a"});
   BOOST_TEST(holds(refused(large, {}),
-                   "shape_error: fit: the model takes [Nx1x6x6] and field 0 of the training data gives [Nx1x8x8]"));
+                   "shape_error: fit: the model takes [Nx1x6x6]; field 0 of the training data gives [Nx1x8x8]"));
   BOOST_TEST(holds(refused(squares(9, 1), {.validation = large}), "shape_error: "));
   BOOST_TEST(holds(error_of([&] { evaluate(net, large, by_entropy); }), "shape_error: "));
   BOOST_TEST(holds(error_of([&] { evaluate(net, squares(9, 1), by_entropy, 0); }),

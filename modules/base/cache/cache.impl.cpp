@@ -19,10 +19,10 @@ std::size_t cache_capacity(std::string_view setting) {
     n = 10 * n + digit;
   }
   text t;
-  if (!whole) detail::raise(error_kind::value, t << "cache capacity: expected a whole number, got `" << setting << "`");
+  if (!whole) detail::raise(error_kind::value, t << "cache capacity: expected a whole number; got `" << setting << "`");
   if (!fits && !negative)
     detail::raise(error_kind::value, t << "cache capacity: expected at most " << std::numeric_limits<std::size_t>::max()
-                                       << ", got `" << setting << "`");
+                                       << "; got `" << setting << "`");
   return negative ? 0 : n;
 }
 

@@ -79,7 +79,7 @@ context::context(detail::any_scheduler scheduler, lamina::isa set) : context(1, 
   threads_ = shared_->pool->threads();
   if (threads_ < 1 || threads_ > max_threads) {
     text t;
-    t << "context: scheduler concurrency: expected 1 to " << max_threads << ", got " << threads_;
+    t << "context: scheduler concurrency: expected 1 to " << max_threads << "; got " << threads_;
     detail::raise(error_kind::value, t);
   }
 }

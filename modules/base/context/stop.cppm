@@ -29,7 +29,8 @@ class stop_link {
  public:
   stop_link(const stop_link&) = delete;
   stop_link& operator=(const stop_link&) = delete;
-  /// Whether this scope or an enclosing one was asked to stop. Sticky: an incomplete run must not count as complete.
+  /// Whether a stop of this scope or an enclosing one was requested. Sticky: an incomplete run must not count as
+  /// complete.
   bool requested() const noexcept {
     if (seen_.load(std::memory_order_relaxed)) return true;
     if (!ask_(this) && !(outer_ && outer_->requested())) return false;
@@ -88,7 +89,7 @@ export template <class Token> class [[nodiscard]] stop_scope : detail::stop_link
   Token token_;
 };
 
-/// Whether a `stop_scope` of this thread was asked to stop; for loops between runs.
+/// Whether a stop was requested for a `stop_scope` of this thread; for loops between runs.
 export inline bool stop_requested() noexcept { return detail::innermost_stop && detail::innermost_stop->requested(); }
 
 }  // namespace lamina

@@ -46,7 +46,7 @@ class json_value {
 class json_document final : public json::events {
  public:
   explicit json_document(std::string_view json_text) {
-    if (json_text.size() > max_bytes) reason << "expected at most " << max_bytes << " bytes, got " << json_text.size();
+    if (json_text.size() > max_bytes) reason << "expected at most " << max_bytes << " bytes; got " << json_text.size();
     else json::parse(json_text.data(), json_text.size(), *this);
   }
   json_document(const json_document&) = delete;

@@ -83,7 +83,7 @@ dtype element_of(const std::string& path, unsigned code) {
     default: break;
   }
   text t;
-  t << "magic number: expected element type 8, 9, 11, 12, 13 or 14, got " << code;
+  t << "magic number: expected element type 8, 9, 11, 12, 13 or 14; got " << code;
   file_failure(path, t);
 }
 
@@ -103,15 +103,15 @@ any_tensor read_idx(const std::string& path) {
   }
   if (magic[0] || magic[1]) {
     text t;
-    t << "magic number: an idx file begins with two zero bytes, and this one with " << int(magic[0]) << ' '
-      << int(magic[1]) << " (not an idx file?)";
+    t << "magic number: expected two zero bytes; got " << int(magic[0]) << ' ' << int(magic[1])
+      << " (not an idx file?)";
     file_failure(path, t);
   }
   tensor_type type{element_of(path, magic[2]), {}};
   int rank = magic[3];
   if (rank < 1 || rank > max_rank) {
     text t;
-    t << "magic number: expected rank 1.." << max_rank << ", got " << rank;
+    t << "magic number: expected rank 1.." << max_rank << "; got " << rank;
     file_failure(path, t);
   }
 
@@ -136,21 +136,21 @@ any_tensor read_idx(const std::string& path) {
   std::int64_t header = 4 + 4 * rank, max = in.compressed() ? in.size() * largest_ratio : in.size() - header;
   if (bytes > max) {
     text t;
-    t << "extents: " << type << " takes " << bytes << " bytes, and the file's " << in.size()
-      << " bytes can hold no more than " << max << " (is it truncated?)";
+    t << "elements: expected " << bytes << " bytes for " << type << "; got at most " << max << " from a file of "
+      << in.size() << " bytes (is it truncated?)";
     file_failure(path, t);
   }
 
   any_tensor result(storage(static_cast<std::size_t>(bytes)), type);
   if (auto n = in.read(result.mutable_data(), static_cast<std::size_t>(bytes)); static_cast<std::int64_t>(n) != bytes) {
     text t;
-    t << "elements: " << type << " takes " << bytes << " bytes, and the file holds " << n << " (is it truncated?)";
+    t << "elements: expected " << bytes << " bytes for " << type << "; got " << n << " (is it truncated?)";
     file_failure(path, t);
   }
   char beyond;
   if (in.read(&beyond, 1) != 0) {
     text t;
-    t << "elements: " << type << " takes " << bytes << " bytes, and the file holds more";
+    t << "elements: expected " << bytes << " bytes for " << type << "; got more";
     file_failure(path, t);
   }
   if constexpr (std::endian::native == std::endian::little)

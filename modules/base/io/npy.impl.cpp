@@ -42,8 +42,8 @@ class npy_header_reader {
       const auto key = string();
       expect(':');
       bool* seen = key == "descr" ? &descr : key == "fortran_order" ? &order : key == "shape" ? &extents : nullptr;
-      if (!seen) fail("header: expected the keys descr, fortran_order and shape, got `", printable(key), "`");
-      if (std::exchange(*seen, true)) fail("the header says ", key, " twice");
+      if (!seen) fail("header: expected the keys descr, fortran_order and shape; got `", printable(key), "`");
+      if (std::exchange(*seen, true)) fail("header: the key ", key, " is given twice");
       if (key == "descr") element(h);
       else if (key == "fortran_order") h.fortran = boolean();
       else h.type.dims = dims();
@@ -53,8 +53,9 @@ class npy_header_reader {
       }
     }
     skip_space();
-    if (!rest_.empty()) fail("the header continues after its dict");
-    if (!descr || !order || !extents) fail("the header lacks ", !descr ? "descr" : !order ? "fortran_order" : "shape");
+    if (!rest_.empty()) fail("header: expected nothing after the dict; got `", printable(rest_, 20), "`");
+    if (!descr || !order || !extents)
+      fail("header: the key ", !descr ? "descr" : !order ? "fortran_order" : "shape", " is missing");
     return h;
   }
   template <class... T> [[noreturn]] void fail(const T&... parts) const {
@@ -92,7 +93,7 @@ class npy_header_reader {
         rest_.remove_prefix(word.size());
         return word == "True";
       }
-    fail("fortran_order: expected True or False, got `", printable(rest_, 20), "`");
+    fail("fortran_order: expected True or False; got `", printable(rest_, 20), "`");
   }
   void element(npy_header& h) {
     skip_space();
@@ -165,9 +166,8 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   const npy_header_reader header(where, {});
   auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(all[i])); };
   if (all.size() < 10)
-    header.fail("an npy file begins with 10 bytes of magic number, version and length, and this has ", all.size(),
-                " bytes");
-  if (!all.starts_with(npy_magic)) header.fail("an npy file begins with \\x93NUMPY, and this does not");
+    header.fail("header: expected at least 10 bytes of magic number, version and length; got ", all.size());
+  if (!all.starts_with(npy_magic)) header.fail("magic number: expected \\x93NUMPY (not an npy file?)");
   const auto major = byte(6), minor = byte(7);
   if (major < 1 || major > 3 || minor != 0) {
     text t;
@@ -178,10 +178,9 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   if (all.size() < begin) header.fail("the file ends inside the length of its header (is it truncated?)");
   const std::size_t length = byte(8) | byte(9) << 8 | (major == 1 ? 0 : byte(10) << 16 | byte(11) << 24);
   if (length > largest_npy_header)
-    header.fail("header length: expected at most ", largest_npy_header, ", got ", length);
+    header.fail("header length: expected at most ", largest_npy_header, "; got ", length);
   if (length > all.size() - begin)
-    header.fail("header length: ", length, " bytes are declared, and the file has ", all.size() - begin,
-                " after the length (is it truncated?)");
+    header.fail("header: expected ", length, " bytes; got ", all.size() - begin, " (is it truncated?)");
   npy_header h = npy_header_reader(where, all.substr(begin, length)).read();
   h.data = begin + length;
   std::int64_t extents[max_rank]{};
@@ -189,7 +188,7 @@ npy_header npy_header_of(view<const std::byte> bytes, std::string_view where) {
   const auto size = checked_bytes({extents, static_cast<std::size_t>(h.type.dims.rank)}, size_of(h.type.element));
   if (size < 0) header.fail("shape ", h.type.dims, " has more elements than memory can hold");
   if (const auto there = all.size() - h.data; static_cast<std::size_t>(size) != there)
-    header.fail(h.type, " takes ", size, " bytes, and the file holds ", there,
+    header.fail("elements: expected ", size, " bytes for ", h.type, "; got ", there,
                 static_cast<std::size_t>(size) > there ? " (is it truncated?)" : "");
   return h;
 }

@@ -42,8 +42,8 @@ class archive {
       if (!e.name.ends_with(".npy")) fail(e, "is not an npy file");
       // Rejects overlapping entries, which would let a small file unpack to any size.
       if (e.packed > file_.size - taken)
-        fail(e, "takes ", e.packed, " bytes; of the file's ", file_.size, ", earlier entries leave ",
-             file_.size - taken);
+        fail(e, "takes ", e.packed, " bytes; expected at most ", file_.size - taken,
+             ", since earlier arrays take the rest of the file");
       taken += e.packed;
       if (!names.insert(e.name).second) fail(e, "occurs twice");
       made.push_back({e.name.substr(0, e.name.size() - 4), array(e)});
@@ -70,7 +70,7 @@ class archive {
   }
 
   std::vector<archive_entry> directory() const {
-    if (file_.size < 22) fail_whole("an npz file is a zip archive of at least 22 bytes, and this has ", file_.size);
+    if (file_.size < 22) fail_whole("expected a zip archive of at least 22 bytes; got ", file_.size);
     // The end record, before a comment of at most 65535 bytes.
     std::uint64_t end = file_.size - 22;
     const std::uint64_t first = file_.size > 22 + 65535 ? file_.size - 22 - 65535 : 0;
@@ -79,12 +79,12 @@ class archive {
     std::uint64_t count = number(end + 10, 2), at = number(end + 16, 4);
     if (end >= 20 && number(end - 20, 4) == wide_place_mark) {
       const auto wide = number(end - 12, 8);
-      if (number(wide, 4) != wide_end_mark) fail_whole("the ZIP64 directory is not where the archive says");
+      if (number(wide, 4) != wide_end_mark) fail_whole("the ZIP64 directory is not at its declared offset");
       count = number(wide + 32, 8);
       at = number(wide + 48, 8);
     }
     if (count > file_.size / 46)
-      fail_whole("the archive promises ", count, " entries, more than its ", file_.size, " bytes hold");
+      fail_whole("directory: expected at most ", file_.size / 46, " entries in ", file_.size, " bytes; got ", count);
     std::vector<archive_entry> all;
     for (std::uint64_t i = 0; i < count; ++i) all.push_back(entry(at));
     return all;
@@ -128,11 +128,11 @@ class archive {
   any_tensor array(const archive_entry& e) const {
     if (e.method != 0 && e.method != 8)
       fail(e, "is compressed by method ", e.method, "; expected 0 (stored) or 8 (deflated)");
-    if (number(e.place, 4) != local_mark) fail(e, "does not begin where the directory says");
+    if (number(e.place, 4) != local_mark) fail(e, "has no header at the offset that the directory declares");
     const auto begin = e.place + 30 + number(e.place + 26, 2) + number(e.place + 28, 2);
     if (begin > file_.size || e.packed > file_.size - begin) fail(e, "reaches beyond the file (is it truncated?)");
     if (e.method == 0 ? e.size != e.packed : e.size / largest_ratio > e.packed + 1)
-      fail(e, "cannot have ", e.size, " bytes packed into ", e.packed);
+      fail(e, "has inconsistent sizes: ", e.size, " bytes uncompressed and ", e.packed, " compressed");
     const std::byte* data = file_.data + begin;
     std::vector<std::byte> whole;
     if (e.method == 8) {
@@ -145,7 +145,8 @@ class archive {
   std::vector<std::byte> unpacked(const archive_entry& e, const std::byte* data) const {
     std::vector<std::byte> out(e.size);
     z_stream stream{};
-    if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK) detail::raise(error_kind::memory, path_ + ": no memory to unpack");
+    if (::inflateInit2(&stream, -MAX_WBITS) != Z_OK)
+      detail::raise(error_kind::memory, path_ + ": no memory to decompress");
     constexpr std::uint64_t max = std::uint64_t(1) << 30;
     std::uint64_t in = 0, made = 0;
     int state = Z_OK;
@@ -162,7 +163,7 @@ class archive {
     }
     ::inflateEnd(&stream);
     if (state != Z_STREAM_END || made != e.size)
-      fail(e, "is damaged: its compressed data does not unpack to ", e.size, " bytes");
+      fail(e, "is damaged: its data does not decompress to ", e.size, " bytes");
     return out;
   }
 
@@ -182,7 +183,7 @@ struct record {
 std::string deflated(const std::string& header, const any_tensor& v, const std::string& path) {
   z_stream stream{};
   if (::deflateInit2(&stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    detail::raise(error_kind::memory, path + ": no memory to pack");
+    detail::raise(error_kind::memory, path + ": no memory to compress");
   std::string out;
   char part[1 << 14];
   auto pack = [&](const void* data, std::size_t size, int flush) {

@@ -6,7 +6,7 @@ import :core;
 import :dtype;
 import :io;
 import :io.file.impl;
-import :io.words.impl;
+import :io.json_writer.impl;
 import :shape;
 import :tensor;
 import lamina.std;
@@ -67,7 +67,7 @@ class header_reader final : public json::events {
                   : key_ == "shape"        ? &t.has_shape
                   : key_ == "data_offsets" ? &t.has_offsets
                                            : nullptr;
-    if (!known) return refuse("expected the keys dtype, shape and data_offsets, got `", printable(key_), "`");
+    if (!known) return refuse("expected the keys dtype, shape and data_offsets; got `", printable(key_), "`");
     if (std::exchange(*known, true)) return refuse(key_, " is given twice");
     return go(key_ == "dtype" ? place::type : key_ == "shape" ? place::shape_value : place::offsets_value);
   }
@@ -100,7 +100,7 @@ class header_reader final : public json::events {
   bool unsigned_number(std::uint64_t v) override {
     if (!in_numbers()) return unexpected("a number");
     if (v > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
-      return refuse(key_, " holds ", v, ", which exceeds 2^63 - 1");
+      return refuse(key_, ": expected integers from 0 to 2^63 - 1; got ", v);
     auto& list = at_ == place::shape ? tensors.back().extents : tensors.back().offsets;
     std::size_t max = at_ == place::shape ? max_rank : 2;
     if (list.size() == max) return refuse(key_, " has more than ", max, " numbers");
@@ -109,7 +109,7 @@ class header_reader final : public json::events {
   }
   bool other_number(const char* spelling, std::size_t count) override {
     if (!in_numbers()) return unexpected("a number");
-    return refuse(key_, " holds ", printable({spelling, count}), ", not an integer in 0..2^63 - 1");
+    return refuse(key_, ": expected integers from 0 to 2^63 - 1; got ", printable({spelling, count}));
   }
   bool other(const char* name) override { return unexpected(name); }
   void error(std::size_t byte) override { reason << "the header is not JSON: error at byte " << byte; }
@@ -151,7 +151,7 @@ class header_reader final : public json::events {
                                 : at_ == place::shape_value    ? "shape: expected an array"
                                 : at_ == place::offsets_value  ? "data_offsets: expected an array"
                                                                : "expected only integers";
-    return refuse(expected, ", got ", found);
+    return refuse(expected, "; got ", found);
   }
 
   place at_ = place::outside;
@@ -171,7 +171,7 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
     t << "dtype: expected one of";
     for (auto n : format_names)
       if (!n.empty()) t << ' ' << n;
-    t << ", got " << printable(d.type, 40);
+    t << "; got " << printable(d.type, 40);
     fail();
   }
   d.checked = {static_cast<dtype>(type), shape::of(d.extents)};
@@ -182,27 +182,27 @@ void check(const std::string& path, description& d, std::int64_t taken, std::int
     fail();
   }
   if (d.offsets.size() != 2) {
-    t << "data_offsets: expected begin and end, got " << d.offsets.size() << " numbers";
+    t << "data_offsets: expected begin and end; got " << d.offsets.size() << " numbers";
     fail();
   }
   auto begin = d.offsets[0], end = d.offsets[1];
   if (begin > end) {
-    t << "data_offsets " << begin << ".." << end << " end before they begin";
+    t << "data_offsets: expected begin <= end; got " << begin << ".." << end;
     fail();
   }
   if (end > available) {
-    t << "data_offsets " << begin << ".." << end << " reach beyond the file, which holds " << available
-      << " bytes of data (is it truncated?)";
+    t << "data_offsets: expected offsets within the " << available << " bytes of data; got " << begin << ".." << end
+      << " (is the file truncated?)";
     fail();
   }
   if (end - begin != bytes) {
-    t << d.checked << " takes " << bytes << " bytes, and data_offsets " << begin << ".." << end << " span "
-      << end - begin;
+    t << "data_offsets: expected " << bytes << " bytes for " << d.checked << "; got " << end - begin << ", from "
+      << begin << ".." << end;
     fail();
   }
   if (begin != taken) {
-    t << "expected its bytes to begin at " << taken << ", where the previous tensor ends; data_offsets begin at "
-      << begin << (begin < taken ? " (overlap)" : " (gap)");
+    t << "data_offsets: expected to begin at " << taken << ", where the previous tensor ends; got " << begin
+      << (begin < taken ? " (overlap)" : " (gap)");
     fail();
   }
 }
@@ -236,13 +236,12 @@ std::uint64_t length_of_header(const std::string& path, const std::byte* first, 
   for (int i = 7; i >= 0; --i) length = length << 8 | static_cast<std::uint64_t>(first[i]);
   if (length > largest_header) {
     text t;
-    t << "header length: expected at most " << largest_header << ", got " << length << " (not a safetensors file?)";
+    t << "header length: expected at most " << largest_header << "; got " << length << " (not a safetensors file?)";
     file_failure(path, t);
   }
   if (length > size - 8) {
     text t;
-    t << "header length: " << length << " bytes are declared, and the file has " << size - 8
-      << " after the length (is it truncated?)";
+    t << "header: expected " << length << " bytes; got " << size - 8 << " (is it truncated?)";
     file_failure(path, t);
   }
   return length;
@@ -250,7 +249,7 @@ std::uint64_t length_of_header(const std::string& path, const std::byte* first, 
 void check_first(const std::string& path, std::size_t size) {
   if (size >= 8) return;
   text t;
-  t << "a safetensors file begins with 8 bytes of header length, and this file has " << size << " bytes";
+  t << "header length: expected 8 bytes; got " << size << " (not a safetensors file?)";
   file_failure(path, t);
 }
 
@@ -268,7 +267,7 @@ void read_header(const std::string& path, const char* header, std::uint64_t leng
   }
   if (taken != available) {
     text t;
-    t << "the tensors take " << taken << " bytes of data, and the file holds " << available;
+    t << "data: expected " << taken << " bytes for all tensors; got " << available;
     file_failure(path, t);
   }
 }

@@ -9,11 +9,11 @@ namespace lamina {
 sampler::sampler(const sampling& how, random_state random) : how_(how), random_(random) {
   text t("sampling: ");
   if (!(how.temperature >= 0) || how.temperature > std::numeric_limits<double>::max())
-    detail::raise(error_kind::value, t << "`temperature`: expected 0 or more, got " << how.temperature);
+    detail::raise(error_kind::value, t << "`temperature`: expected 0 or more; got " << how.temperature);
   if (how.top_k < 0)
-    detail::raise(error_kind::value, t << "`top_k`: expected 1 or more, or 0 for all, got " << how.top_k);
+    detail::raise(error_kind::value, t << "`top_k`: expected 1 or more, or 0 for all; got " << how.top_k);
   if (!(how.top_p > 0 && how.top_p <= 1))
-    detail::raise(error_kind::value, t << "`top_p`: expected above 0, up to 1, got " << how.top_p);
+    detail::raise(error_kind::value, t << "`top_p`: expected above 0, up to 1; got " << how.top_p);
 }
 
 std::int64_t sampler::draw(const float* scores, std::size_t count) { return draw_of(scores, count); }

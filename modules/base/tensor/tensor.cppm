@@ -392,7 +392,7 @@ auto borrow(T* data, const std::int64_t (&dims)[Rank]) {
   return tensor_of_rank<std::remove_const_t<T>, static_cast<int>(Rank)>(
       storage::borrowed(data, static_cast<std::size_t>(s.size()) * sizeof(T)), s);
 }
-/// Views the caller's span as a tensor. Errors: shape_error if the extents hold more elements than the span.
+/// Views the caller's span as a tensor. Errors: shape_error if the span has fewer elements than the extents.
 export template <class T, std::size_t N, std::size_t Rank> requires Element<std::remove_const_t<T>>
 auto borrow(std::span<T, N> data, const std::int64_t (&dims)[Rank]) {
   detail::check_borrowed(data.size(), shape::of({dims, Rank}));
@@ -563,8 +563,8 @@ export class any_tensor {
   tensor_type type_;
   std::byte* data_ = nullptr;
 };
-/// Views the caller's span with a shape of any rank; `as` adds static type. Errors: shape_error if the extents hold
-/// more elements than the span.
+/// Views the caller's span with a shape of any rank; `as` adds static types. Errors: shape_error if the span has
+/// fewer elements than the shape.
 export template <class T, std::size_t N> requires Element<std::remove_const_t<T>>
 any_tensor borrow(std::span<T, N> data, const shape& s) {
   detail::check_borrowed(data.size(), s);

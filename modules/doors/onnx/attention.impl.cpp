@@ -23,7 +23,7 @@ std::int64_t head_count(node_call& c, std::string_view name) {
 }
 value split_heads(node_call& c, const value& x, std::int64_t heads) {
   const shape& s = x.shape();
-  if (s.rank != 3 || heads < 1) c.fail("expected rank 3 and 1 or more heads, got ", s, " and ", heads);
+  if (s.rank != 3 || heads < 1) c.fail("expected rank 3 and 1 or more heads; got ", s, " and ", heads);
   if (s[2].is_number() && s.at(2) % heads) c.fail(heads, " heads do not divide ", s);
   const dim depth = s[2].is_number() ? dim(s.at(2) / heads) : dim(dyn);
   return lamina::permute(lamina::reshape(x, shape{s[0], s[1], heads, depth}), axes(0, 2, 1, 3));
@@ -253,7 +253,7 @@ void swiglu(node_call& c) {
 void causal_conv_with_state(node_call& c) {
   const value x = c.number(0), w = c.number(1);
   if (x.shape().rank != 3 || w.shape().rank != 3)
-    c.fail("expected [N, C, L] and [C, 1, K], got ", x.shape(), " and ", w.shape());
+    c.fail("expected [N, C, L] and [C, 1, K]; got ", x.shape(), " and ", w.shape());
   if (!w.shape()[2].is_number() || !w.shape()[0].is_number()) c.unsupported("the extents of its weights are not known");
   const std::int64_t before = w.shape().at(2) - 1;
   value whole;

@@ -130,7 +130,7 @@ const attribute_message* node_call::find(std::string_view name, form is) const {
 }
 std::int64_t node_call::in_range(std::string_view name, std::int64_t i) const {
   if ((i > max_integer || i < -max_integer) && !holds_data(node, name))
-    fail("attribute `", name, "` holds ", i, "; expected -2^31 to 2^31");
+    fail("attribute `", name, "` has the value ", i, "; expected -2^31 to 2^31");
   return i;
 }
 std::int64_t node_call::integer(std::string_view name, std::int64_t otherwise) const {
@@ -167,7 +167,7 @@ std::vector<std::string> node_call::strings(std::string_view name, std::vector<s
 std::optional<any_tensor> node_call::tensor(std::string_view name) const {
   const auto* a = find(name, form::tensor);
   if (!a) return {};
-  if (a->tensors.empty()) fail("attribute `", name, "` holds no tensor");
+  if (a->tensors.empty()) fail("attribute `", name, "` has no tensor");
   text what;
   what << "attribute `" << name << "` of node `" << printable(node.name) << "`";
   return elements_of(a->tensors[0], around.context().from, what.view());
@@ -175,7 +175,7 @@ std::optional<any_tensor> node_call::tensor(std::string_view name) const {
 std::optional<any_tensor> node_call::sparse_tensor(std::string_view name) const {
   const auto* a = find(name, form::sparse_tensor);
   if (!a) return {};
-  if (a->sparse_tensors.empty()) fail("attribute `", name, "` holds no tensor");
+  if (a->sparse_tensors.empty()) fail("attribute `", name, "` has no tensor");
   text what;
   what << "attribute `" << name << "` of node `" << printable(node.name) << "`";
   return elements_of(a->sparse_tensors[0], around.context().from, what.view());

@@ -99,7 +99,7 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
       std::fill_n(reinterpret_cast<T*>(made.mutable_data()), made.bytes() / sizeof element, element);
     }
   });
-  if (!exact) detail::raise(error_kind::value, t << ", which cannot hold " << number);
+  if (!exact) detail::raise(error_kind::value, t << "; the number " << number << " does not fit");
   return made;
 }
 

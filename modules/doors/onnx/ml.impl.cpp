@@ -366,7 +366,7 @@ void feature_vectorizer(node_call& c) {
   for (std::size_t i = 0; i < c.size(); ++i) {
     value x = c.cast_to(c[i], dtype::float32);
     if (x.shape().rank == 1) x = lamina::unsqueeze(x, axes(0));
-    if (x.shape().rank != 2) c.fail("operand ", i, " must have rank 2, got ", x.shape());
+    if (x.shape().rank != 2) c.fail("operand ", i, " must have rank 2; got ", x.shape());
     if (i < sizes.size() && x.shape()[1] != dim(sizes[i])) {
       if (sizes[i] < 1) c.fail("part ", i, " has ", sizes[i], " columns");
       if (!x.shape()[1].is_number()) c.unsupported("the columns of its operand ", i, " are not known");
@@ -416,7 +416,7 @@ std::optional<any_tensor> list_of(node_call& c, const std::string& name) {
 void labels_that_are_strings(node_call& c, const any_tensor& values, const value& place) {
   std::string otherwise = c.string("default_string", "_Unused");
   if (const auto t = c.tensor("default_tensor")) {
-    if (t->element() != dtype::string || t->shape().size() != 1) c.fail("`default_tensor` holds no string");
+    if (t->element() != dtype::string || t->shape().size() != 1) c.fail("`default_tensor` must be a vector of strings");
     otherwise = t->elements<std::string_view>()[0];
   }
   const value pools[] = {c.constant(any_tensor::of_strings({1}, view<const std::string>(&otherwise, 1))),

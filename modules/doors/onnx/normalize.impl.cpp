@@ -30,7 +30,7 @@ void batch_normalization(node_call& c) {
   const value x = c.number(0);
   const int rank = x.shape().rank;
   const dtype e = x.type().element;
-  if (rank < 1) c.fail("expected channels, got a scalar");
+  if (rank < 1) c.fail("expected channels; got a scalar");
   c.statistic(3);
   c.statistic(4);
   const auto of_channels = [&](std::size_t i) { return c.cast_to(c.number(i), e); };
@@ -136,7 +136,7 @@ value optional_like(node_call& c, std::size_t i, const value& x) {
 dtype stash_type(const node_call& c) { return c.element("stash_type", dtype::float32); }
 
 int normalized_axis(node_call& c, const value& x) {
-  if (x.shape().rank < 1) c.fail("expected rows, got a scalar");
+  if (x.shape().rank < 1) c.fail("expected rows; got a scalar");
   return c.axis(c.integer("axis", -1), x.shape().rank);
 }
 void layer_normalization(node_call& c) {

@@ -49,11 +49,12 @@ export struct read_options {
   std::vector<std::pair<std::string, any_tensor>> values{};
   /// The same for inputs whose elements all equal one number.
   std::vector<std::pair<std::string, double>> numbers{};
+  /// Custom operators.
   std::vector<own_operator> own{};
 };
 
 /// Reads an ONNX file (IR versions 3 to 13, opsets of ai.onnx 7 to 28). Floating-point initializers become parameters
-/// with their names, others become constants; external data must lie in the file's folder or below it.
+/// with their names, others become constants; external data must be in the file's folder or below it.
 /// Errors: file_error, which names file and node, for a missing, truncated or invalid file; unsupported_error, which
 /// names the operator, its opset and the node, for an unknown operator.
 export saved_net load(const std::string& path, const read_options& o = {});
@@ -87,7 +88,7 @@ struct unsupported_node {
 /// nodes that read the results of unsupported ones. Errors: those of `load` for a damaged file.
 export std::vector<unsupported_node> unsupported(const std::string& path);
 
-/// Reads a file that holds a single tensor, sequence or optional (TensorProto, SequenceProto, OptionalProto), as in
+/// Reads a file that contains a single tensor, sequence or optional (TensorProto, SequenceProto, OptionalProto), as in
 /// ONNX's test data.
 /// Errors: those of `load`.
 export named_value load_value(const std::string& path, value_kind kind = value_kind::tensor);
@@ -97,6 +98,7 @@ struct operator_entry {
   std::string_view domain, op;
   std::int64_t since;
 };
+/// All supported operators.
 export std::vector<operator_entry> operators();
 
 }  // namespace lamina::onnx

@@ -189,7 +189,7 @@ void same_borders(node_call& c, const shape& x, window_sizes& w, bool more_befor
   const auto borders = [&](dim extent, std::int64_t kernel, std::int64_t stride, std::int64_t dilation,
                            std::int64_t& before, std::int64_t& after) {
     if (!extent.is_number()) {
-      if (stride != 1) c.unsupported("`auto_pad` needs known extents, got ", x);
+      if (stride != 1) c.unsupported("`auto_pad` needs known extents; got ", x);
       extent = dim(stride);
     }
     const std::int64_t windows = (extent.code + stride - 1) / stride;

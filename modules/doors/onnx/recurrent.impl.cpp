@@ -280,7 +280,7 @@ std::int64_t state_size(node_call& c, const value& x, std::int64_t gates, std::s
   shape w = c.dims(1), r = c.dims(2);
   if (in_int8 && w.rank == 3 && r.rank == 3) std::swap(w[1], w[2]), std::swap(r[1], r[2]);
   if (x.shape().rank != 3 || w.rank != 3 || r.rank != 3)
-    c.fail("expected sequences and weights of rank 3, got ", x.shape(), ", ", w, " and ", r);
+    c.fail("expected sequences and weights of rank 3; got ", x.shape(), ", ", w, " and ", r);
   if (!r[2].is_number() || !r[1].is_number()) c.unsupported("the extents of its weights, ", r, ", are not known");
   const std::int64_t size = r.at(2);
   if (r.at(1) != gates * size || r[0] != dim(static_cast<std::int64_t>(directions)))
@@ -384,7 +384,7 @@ value moved(const value& x, int from, int to) {
   return lamina::permute(x, order);
 }
 tensor_type one_of(node_call& c, const value& x) {
-  if (x.shape().rank < 1) c.fail("expected rank 1 or more, got a scalar");
+  if (x.shape().rank < 1) c.fail("expected rank 1 or more; got a scalar");
   shape s;
   for (int i = 1; i < x.shape().rank; ++i) s.push_back(x.shape()[i]);
   return {x.type().element, s};

@@ -35,7 +35,7 @@ void constant(node_call& c) {
 }
 
 void expect_tensor(node_call& c) {
-  if (!c.type(0).is_tensor()) c.fail("expected a tensor, got ", c.type(0));
+  if (!c.type(0).is_tensor()) c.fail("expected a tensor; got ", c.type(0));
 }
 void shape_of(node_call& c) {
   expect_tensor(c);

@@ -132,7 +132,7 @@ std::vector<known_value> with_numbers(node_call& c, converter convert, view<cons
     if (!c.has(i)) continue;
     if (!holds_strings(c, i)) copies[i] = c.operand(i);
     else if (next < numbers.size()) copies[i].v = numbers[next++];
-    else c.fail("operand ", i, " must not hold strings");
+    else c.fail("operand ", i, " must not be strings");
     operands[i] = &copies[i];
   }
   node_call inner(c.node, c.opset, c.p, c.around, std::move(operands));
@@ -190,10 +190,11 @@ constexpr converter_entry ml_entries[] = {
 
 value place_of_label(node_call& c, const value& x, const any_tensor& keys) {
   if (x.type().element == dtype::string) {
-    if (keys.element() != dtype::string) c.fail("its keys are ", keys.element(), ", but its operand holds strings");
+    if (keys.element() != dtype::string)
+      c.fail("its keys are ", keys.element(), "; expected strings, as in its operand");
     return lamina::find_strings(x, c.constant(keys)) + 1;
   }
-  if (keys.element() == dtype::string) c.fail("its keys are strings, but its operand is ", x.type());
+  if (keys.element() == dtype::string) c.fail("its keys are strings; expected numbers, as in its operand ", x.type());
   if (keys.shape().size() == 0) return lamina::broadcast_like(c.constant(0.0, dtype::int64), x);
   const value all = lamina::reshape(c.cast_to(c.constant(keys), x.type().element), shape{dyn});
   const value each = lamina::unsqueeze(x, axes(x.shape().rank));

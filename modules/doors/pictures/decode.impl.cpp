@@ -15,7 +15,7 @@ picture picture_of(std::int64_t height, std::int64_t width, std::size_t bytes, s
   if (height < 1 || width < 1 || height > max_side || width > max_side || height * width > max_pixels)
     return no_picture((t << "; expected 1 to 2^27 pixels").string());
   if ((height * width - 1) / pixels_per_byte > static_cast<std::int64_t>(bytes))
-    return no_picture((t << ", which a file of " << bytes << " bytes cannot hold").string());
+    return no_picture((t << "; expected a file of more than " << bytes << " bytes (is it truncated?)").string());
   return {any_tensor({dtype::uint8, {height, width, 3}})};
 }
 
@@ -130,7 +130,7 @@ picture decode(file_bytes_view file) {
                       : begins(file, "RIFF") && begins(file, "WEBP", 8)             ? "WebP"
                       : begins(file, "jP  ", 4) || begins(file, "\xff\x4f\xff\x51") ? "JPEG 2000"
                                                                                     : nullptr;
-  if (!other) return no_picture("is not a picture of a known format");
+  if (!other) return no_picture("is not a picture of a known format; expected BMP, JPEG, PNG or PNM");
   return no_picture(std::string("is a picture in the format ") + other + "; expected BMP, JPEG, PNG or PNM", true);
 }
 

@@ -50,7 +50,7 @@ value checked(program& p, const node& n, std::size_t k, const value& operand, co
   const tensor_type &expected = operand.type(), &given = found.type();
   if (expected.element != given.element || !fits(expected.dims, given.dims))
     detail::raise(expected.element != given.element ? error_kind::type : error_kind::shape,
-                  t << given << ", and the operand is " << expected);
+                  t << given << "; expected the type of the operand, " << expected);
   if (n.op->library || surely_equal(expected.dims, given.dims)) return found;
   text where;
   if (!n.path.empty()) where << n.path << ": ";

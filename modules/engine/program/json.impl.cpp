@@ -2,7 +2,7 @@
 module lamina:program.json.impl;
 import :core;
 import :dtype;
-import :io.words.impl;
+import :io.json_writer.impl;
 import :product_type;
 import :program;
 import :shape;

@@ -114,9 +114,8 @@ value_range calibrated(const value_range& r, calibration how, double percentile)
   value_range with_zero{r.name, std::min(r.low, 0.0), std::max(r.high, 0.0)};
   if (how == calibration::extrema || r.low == r.high) return with_zero;
   if (r.counts.empty())
-    detail::raise(error_kind::value, t << "quantize: calibration by " << name_of(how)
-                                       << " needs histograms, and the profile has none of `" << r.name
-                                       << "`; profile this net with bins");
+    detail::raise(error_kind::value, t << "quantize: calibration by " << name_of(how) << " needs a histogram of `"
+                                       << r.name << "`; profile this net with bins");
   const histogram h(r);
   value_range kept = how == calibration::percentile ? of_percentile(h, percentile)
                      : how == calibration::entropy

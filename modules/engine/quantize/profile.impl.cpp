@@ -7,7 +7,7 @@ import :execute;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
-import :io.words.impl;
+import :io.json_writer.impl;
 import :op.reduce;
 import :passes;
 import :parameter;
@@ -145,8 +145,8 @@ quantization_profile profile(const program& p, const parameter_store& states,
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double low = number(2 * i), high = number(2 * i + 1);
       if (!std::isfinite(low) || !std::isfinite(high))
-        detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` lies in [" << low << ", " << high
-                                           << "] on sample " << k << "; expected finite values");
+        detail::raise(error_kind::value, t << "profile: `" << values[i].name << "` has the range [" << low << ", "
+                                           << high << "] on sample " << k << "; expected finite values");
       result.values[i].low = std::min(result.values[i].low, low);
       result.values[i].high = std::max(result.values[i].high, high);
     }
@@ -209,7 +209,7 @@ quantization_profile read_profile(std::string_view document_text, std::string_vi
   if (p.samples < 1) fail("`samples` is ", p.samples, "; expected 1 or more");
   std::set<std::string, std::less<>> names;
   member(top, "values", json_kind::array).each([&](const json_value& v) {
-    if (!v.is(json_kind::object)) fail("`values` holds ", name_of(v.kind()), "; expected objects");
+    if (!v.is(json_kind::object)) fail("`values` has ", name_of(v.kind()), "; expected objects");
     value_range r;
     r.name = member(v, "name", json_kind::string).string();
     r.low = member(v, "low", json_kind::integer, json_kind::real).real();

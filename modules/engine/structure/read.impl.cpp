@@ -184,7 +184,7 @@ class program_reader {
     if (data && data.is(json_kind::string)) return from_digits(t, data.string());
     need(data, json_kind::array, "`data`");
     if (data.size() != static_cast<std::size_t>(t.dims.size()))
-      fail("`data` has ", data.size(), " numbers, and ", t, " takes ", t.dims.size());
+      fail("`data` has ", data.size(), " numbers; expected ", t.dims.size(), " for ", t);
     any_tensor made(t);
     with_type(t.element, [&]<class T>() {
       std::byte* out = made.mutable_data();
@@ -192,9 +192,9 @@ class program_reader {
         T x{};
         if constexpr (std::is_integral_v<T>) {
           const auto i = need(v, json_kind::integer, "a number of `data`").integer();
-          if (!detail::to_element(i, x)) fail("`data` holds ", i, ", which does not fit ", t.element);
+          if (!detail::to_element(i, x)) fail("`data` has ", i, "; expected a number that fits ", t.element);
         } else if (const double r = real(v, "a number of `data`"); !detail::to_element(r, x))
-          fail("`data` holds ", r, ", which does not fit ", t.element);
+          fail("`data` has ", r, "; expected a number that fits ", t.element);
         std::memcpy(out, &x, sizeof x);
         out += sizeof x;
       });
@@ -212,17 +212,17 @@ class program_reader {
   any_tensor from_digits(const tensor_type& t, std::string_view digits) const {
     const auto bytes = static_cast<std::size_t>(t.dims.size()) * size_of(t.element);
     if (digits.size() / 2 != bytes || digits.size() % 2)
-      fail("`data` has ", digits.size(), " digits, and ", t, " takes ", 2 * bytes);
+      fail("`data` has ", digits.size(), " digits; expected ", 2 * bytes, " for ", t);
     any_tensor made(t);
     auto digit = [&](char c) -> unsigned {
       if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
       if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-      fail("`data` holds `", printable({&c, 1}), "`, not a hexadecimal digit");
+      fail("`data` has `", printable({&c, 1}), "`; expected hexadecimal digits");
     };
     for (std::size_t i = 0; i < bytes; ++i) {
       const unsigned byte = digit(digits[2 * i]) << 4 | digit(digits[2 * i + 1]);
-      if (t.element == dtype::boolean && byte > 1) fail("`data` holds a bool that is neither 0 nor 1");
-      if (!fits_in_byte(t.element, byte)) fail("`data` holds a byte that does not fit ", t.element);
+      if (t.element == dtype::boolean && byte > 1) fail("`data` has the bool ", byte, "; expected 0 or 1");
+      if (!fits_in_byte(t.element, byte)) fail("`data` has the byte ", byte, "; expected one that fits ", t.element);
       made.mutable_data()[i] = static_cast<std::byte>(byte);
     }
     return made;

@@ -212,8 +212,8 @@ class table_builder {
   [[noreturn]] void none_left(std::string_view why) const {
     if (left_out_.count == 0) detail::file_failure(file_, why);
     text t;
-    t << "none of its rows can be used: " << left_out_.count << (left_out_.count == 1 ? " is" : " are")
-      << " skipped, the first: " << left_out_.why[0];
+    t << "expected at least one valid row; got " << left_out_.count
+      << (left_out_.count == 1 ? " skipped row" : " skipped rows") << ", the first: " << left_out_.why[0];
     detail::file_failure(file_, t.view());
   }
   [[noreturn]] void cell_failure(std::size_t row, std::size_t c, std::string_view what) const {
@@ -275,7 +275,7 @@ class table_builder {
         detail::file_failure(file_, t.view());
       }
       if (c.target && found_targets + 1 != targets)
-        detail::file_failure(file_, "only some of the targets of the table of `like` are there; expected all or none");
+        detail::file_failure(file_, "it has some of the targets of `like`; expected all or none");
       found_targets += c.target;
       column& made = chosen.emplace_back();
       made.name = c.name;
@@ -347,8 +347,8 @@ class table_builder {
     if (!n) {
       t << "number";
       if (columns_[c].mostly_numbers)
-        t << ", but most of the column are; {.kinds = {{\"" << printable(columns_[c].name)
-          << "\", column_kind::category}}} reads all of them as words";
+        t << "; expected one, as in most rows, or {.kinds = {{\"" << printable(columns_[c].name)
+          << "\", column_kind::category}}}";
       cell_failure(row, c, t.view());
     }
     if (columns_[c].is_number() && !(std::abs(*n) <= static_cast<double>(std::numeric_limits<float>::max())))
@@ -364,7 +364,8 @@ class table_builder {
         sum += number_at(r, c);
         ++count;
       }
-    if (count == 0 && missing_ == missing_rule::mean) cell_failure(first_, c, "it has no number, and so no mean");
+    if (count == 0 && missing_ == missing_rule::mean)
+      cell_failure(first_, c, "it has no number; missing_rule::mean needs at least one");
     columns_[c].mean = count == 0 ? 0 : sum / static_cast<double>(count);
   }
   float value_at(std::size_t row, std::size_t c) const {
@@ -476,7 +477,7 @@ csv_table datasets::csv_text(std::string_view source, const std::string& name, c
   if (o.classes < 0) detail::raise(error_kind::value, "csv: classes is negative; expected at least 0 (0: any number)");
   if (o.like && (!o.targets.empty() || !o.kinds.empty() || !o.words.empty() || o.classes != 0))
     detail::raise(error_kind::value,
-                  "csv: `like` has its own targets, kinds, words and classes; expected none of them besides");
+                  "csv: `like` gives the targets, kinds, words and classes; expected no such option beside it");
   rows_left_out left_out;
   const bool skips = o.on_error == sample_failure::skip;
   csv_cells cells = csv_scanner(source, name, o.separator, skips ? &left_out : nullptr).all();

@@ -144,8 +144,8 @@ sample_source::sample_source(std::shared_ptr<const detail::sample_reader> reader
 sample_source sample_source::filled_with(view<const std::optional<double>> numbers) const {
   text t;
   if (numbers.size() > fields_.size())
-    detail::raise(error_kind::value, t << "data set: `fill` has " << numbers.size() << " numbers, and a sample has "
-                                       << fields_.size() << (fields_.size() == 1 ? " field" : " fields"));
+    detail::raise(error_kind::value, t << "data set: `fill` has " << numbers.size() << " numbers; expected at most "
+                                       << fields_.size() << ", one for each field of a sample");
   sample_source filled = *this;
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     if (!numbers[k]) continue;

@@ -76,7 +76,7 @@ export struct csv_options {
   std::int64_t classes = 0;
   bool header = true;
   char separator = ',';
-  /// Default: `error`, or the rule of `like`.
+  /// Handling of rows with missing numbers. Default: `error`, or the rule of `like`.
   std::optional<missing_rule> missing = {};
   /// Replacement of missing numbers under `missing_rule::number`.
   double missing_number = 0;
@@ -84,17 +84,17 @@ export struct csv_options {
   /// columns, words are numbered in order of appearance. Tables of one task share them: `.words = train.words()`.
   std::map<std::string, std::vector<std::string>> words = {};
   /// Reads a file like another one: `datasets::csv("test.csv", {.like = train})` uses the columns of `train`, by name
-  /// and in its order, its kinds, words, missing rule and means. Other columns are dropped. The targets may be missing,
-  /// but only all of them.
+  /// and in its order, its kinds, words, missing rule and means. Other columns are dropped. A file without any of the
+  /// targets is read without targets; some but not all of them are an error.
   std::optional<csv_schema> like = {};
   /// Whether an unreadable row is an error, or is skipped and counted: another number of fields, an invalid number, an
   /// unknown class or word, or a missing value.
   sample_failure on_error = sample_failure::raise;
 };
 
-/// A table in memory. The fields of a sample are, as far as present: numbers [columns] as float32, categories and
-/// integers [columns] as int64, then the targets of the first kind [columns] and of the second kind, which is an int64
-/// without an axis if it is a single column.
+/// A table in memory. A sample is a row. Its fields, of which those without columns are left out, are: numbers
+/// [columns] as float32; categories and integers [columns] as int64; targets that are numbers [columns] as float32;
+/// targets that are categories or integers [columns] as int64, without an axis for a single column.
 export class csv_table {
  public:
   /// The source file, and the line on which each row begins.

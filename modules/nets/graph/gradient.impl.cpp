@@ -169,7 +169,7 @@ value gradient_map::operator[](const value& blob) const {
   if (!symbols_) detail::raise(error_kind::state, "gradient_map: it is empty");
   symbols_->check_owned(blob, "the blob");
   t << "there is no gradient of `" << symbols_->name_of(blob.id())
-    << "`: the targets do not depend on it, or it was not asked for";
+    << "`: the targets do not depend on it, or it was not requested";
   symbols_->fail(error_kind::value, t);
 }
 value gradient_map::operator[](std::string_view blob) const {
@@ -187,10 +187,10 @@ value gradient_map::operator[](std::string_view blob) const {
     if (all_.contains(versions[i])) {
       symbols_->history(t, as);
       symbols_->fail(error_kind::value, t << "; the gradient belongs to version " << i
-                                          << ", not to the newest; ask for it by the value of version " << i);
+                                          << ", not to the newest; request it by the value of version " << i);
     }
   symbols_->fail(error_kind::value, t << "there is no gradient of `" << as
-                                      << "`: the targets do not depend on it, or it was not asked for");
+                                      << "`: the targets do not depend on it, or it was not requested");
 }
 
 namespace {

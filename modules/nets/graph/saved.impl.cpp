@@ -139,7 +139,7 @@ saved_net snapshot(const net& n, const workspace& ws, const std::vector<std::str
     if (text t; is.element != takes.element || !fits(takes.dims, is.dims))
       lamina::detail::raise(
           is.element == takes.element ? error_kind::shape : error_kind::type,
-          t << "net `" << n.name() << "`: blob `" << leaf.name << "` is " << is << " and is taken as " << takes);
+          t << "net `" << n.name() << "`: blob `" << leaf.name << "` is " << is << "; expected " << takes);
     known.insert_or_assign({i, 0}, p->state(leaf.name, is));
   }
   for (auto i : from.states()) known.insert_or_assign({i, 0}, p->state(from.at(i).name, from.at(i).results[0]));

@@ -77,7 +77,7 @@ struct heads_of {
 
 /// Attention without parameters: softmax(scale query key^T + mask) value; `scale` 0 means 1 / sqrt(depth).
 /// Shapes:  query [..., H, T, D], key [..., G, S, D], value [..., G, S, E] -> [..., H, T, E]; G divides H.
-/// `causal`: the last query sees all keys, each earlier one a key less. `mask`: a port that broadcasts to
+/// `causal`: query t attends to keys 0..S - T + t. `mask`: a port that broadcasts to
 /// [..., H, T, S].
 export struct attention {
   static constexpr bool has_forward_ports = true;
@@ -96,7 +96,7 @@ export struct attention {
 /// Multi-head self-attention: torch.nn.MultiheadAttention with one input as query, key and value.
 /// Shapes:  x [N, T, embed_dim] -> the same; in_proj_weight [3 embed_dim, embed_dim], in_proj_bias [3 embed_dim],
 ///          out_proj.weight [embed_dim, embed_dim], out_proj.bias [embed_dim].
-/// `causal`: a position sees itself and earlier ones. `mask`: a port (bool or numbers) that broadcasts to
+/// `causal`: a position attends only to itself and earlier ones. `mask`: a port (bool or numbers) that broadcasts to
 /// [N, num_heads, T, T].
 /// `weights`: an output of that name, [N, num_heads, T, T]: the attention weights of each query over the keys.
 export struct self_attention {
@@ -141,7 +141,7 @@ export struct self_attention {
 /// Multi-head attention of one sequence to another, as torch.nn.MultiheadAttention.
 /// Shapes:  query [N, T, embed_dim], key and value [N, S, embed_dim] -> [N, T, embed_dim]; parameters of
 ///          `self_attention`.
-/// `causal`: the last query sees all keys, each earlier one a key less. `mask`: a port that broadcasts to
+/// `causal`: query t attends to keys 0..S - T + t. `mask`: a port that broadcasts to
 /// [N, num_heads, T, S].
 /// `weights`: an output of that name, [N, num_heads, T, S], as in PyTorch with `average_attn_weights=False`.
 export struct multi_head_attention {
@@ -193,7 +193,7 @@ export struct multi_head_attention {
 /// embeddings. Parameters have the names and layouts of Llama's checkpoints.
 /// Shapes:  x [N, T, embed_dim] -> the same; q_proj.weight [num_heads depth, embed_dim], k_proj.weight and v_proj.weight
 ///          [num_kv_heads depth, embed_dim], o_proj.weight [embed_dim, num_heads depth]; depth is embed_dim / num_heads, and even.
-/// `base`: base of the rotation angles. `causal`: a position sees itself and earlier ones.
+/// `base`: base of the rotation angles. `causal`: a position attends only to itself and earlier ones.
 /// Source:  Touvron et al., "Llama 2" (2023), arXiv:2307.09288; see also `attention` and `rope`.
 export struct grouped_query_attention {
   std::int64_t embed_dim = 0, num_heads = 1, num_kv_heads = 1;

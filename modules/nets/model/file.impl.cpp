@@ -94,7 +94,7 @@ void check(const load_report& r, const std::string& path, const load_options& o)
   if (missing) t << printable(r.missing[0]) << "` is missing";
   else if (mismatched) {
     const auto& m = r.mismatched[0];
-    t << printable(m.name) << "` is " << m.in_file << " and the model expects " << m.in_model;
+    t << printable(m.name) << "` is " << m.in_file << "; expected " << m.in_model;
   } else if (unexpected) t << printable(r.unexpected[0]) << "` is in the file, but the model has none of this name";
   else return;
   if (missing + mismatched + unexpected > 1) {

@@ -191,12 +191,13 @@ struct model_definition {
 
 /// Options for constructing and running a model.
 export struct model_options {
-  std::int64_t seed = 0;
-  int threads = 1;
-  pass_options passes{};
+  std::int64_t seed = 0;  // of the initial parameters and of random layers
+  int threads = 1;        // that compute a run; 0: one per core
+  pass_options passes{};  // optimizations of plans
   /// Context shared by several models: threads or a scheduler, and the plan cache. If set, `threads` is ignored.
   std::shared_ptr<context> where{};
-  /// Parameter names to replace by others. Layers then share a parameter, and its gradient is the sum over its uses.
+  /// Replaces names of parameters by those of other ones. The layers then share a parameter (weight tying), whose
+  /// gradient is the sum over its uses.
   name_map tie{};
 };
 
@@ -237,7 +238,7 @@ load_report load_parameters(parameter_store& store, const std::string& path, con
 /// there.
 load_report compare_parameters(const parameter_store& store, const std::string& path, const load_options& options = {});
 
-/// Parameters, programs and plans of a model.
+/// Parameters, programs and plans of a model, without static types: the core of a `model`, or a net read from a file.
 export class model_core {
  public:
   model_core(model_definition d, const model_options& o)
@@ -600,9 +601,12 @@ template <fixed_string Function> struct no_layer {
 };
 }  // namespace detail
 
-/// A topology with parameters: `model<lenet, input<"N", 1, 28, 28>> net({.seed = 42}); auto logits = net(images);`.
-/// Policies come last: `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(trainable(false))>>`.
-/// Shapes are checked through the whole net at compile time. One thread at a time may use a model; see `reference_factory`.
+/// A net with parameters: `model<lenet, input<"N", 1, 28, 28>> net({.seed = 42}); auto logits = net(images);`.
+/// Arguments: a `constexpr` topology; an `input` for each of its input ports, in order, with its extents: numbers, or
+/// names or `dyn` if open until run time; then, optionally, policies:
+/// `model<lenet, input<"N", 1, 28, 28>, policies<element<double>, sub<"fc1">(trainable(false))>>`.
+/// Shapes are checked through the whole net at compile time. Only one thread at a time may use a model; for several
+/// threads, make a `reference_factory` of it.
 export template <const auto& Topology, class... Rest>
 requires no_error<structure_check<Topology>> && no_error<model_arguments_check<Topology, Rest...>> &&
          no_error<model_policies_check<Topology, Rest...>> && no_error<model_constant_check<Topology, Rest...>> &&
@@ -616,14 +620,16 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
 
   explicit model(const model_options& o = {}) : core_(traits::definition(), o) {}
 
-  /// Runs inference. An omitted leading dimension counts as 1 and is omitted from the result.
+  /// Runs inference on one tensor per input. Returns the output tensor, or `results` if there are several outputs. An
+  /// omitted leading dimension counts as 1 and is omitted from the result.
   /// Errors: shape_error for shapes that do not fit.
   template <class... X> requires accepted<diagnostic<detail::call_check<traits, X...>>()>
   auto operator()(const X&... x) {
     return detail::run_model<traits>(core_.runs(), x...);
   }
-  /// Runs on the caller's memory: one input, one output, full shapes. Errors: shape_error, state_error if `out` is
-  /// shared.
+  /// Runs inference from `in` into the memory of `out`, without allocating a result. For models with one input and one
+  /// output; both tensors have the leading dimension.
+  /// Errors: shape_error; state_error if `out` shares its memory.
   template <detail::InMemory X, detail::InMemory Y>
   requires(traits::inputs == 1 && traits::outputs.size() == 1 &&
            dtype_of<typename X::element_type> == traits::elements[0] &&
@@ -640,8 +646,10 @@ requires no_error<structure_check<Topology>> && no_error<model_arguments_check<T
     e.bind_output(0, out.writable().data());
     e.run();
   }
+  /// Parameters, running statistics and the random generator's state, by name: `fc1.weight`.
   parameter_store& parameters() { return core_.parameters(); }
   const parameter_store& parameters() const { return core_.parameters(); }
+  /// The model without its static types.
   model_core& core() { return core_; }
   const model_core& core() const { return core_; }
   /// Describes a run for these input shapes: operations, layouts, flops, bytes, memory.

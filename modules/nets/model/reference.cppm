@@ -231,8 +231,8 @@ concept Sharing = requires { R::sharing_name; };
 
 // ---- reference models -----------------------------------------------------------------------------------------------
 
-/// A network for inference only: shares its weights and packed weights, and owns its working memory and its generator.
-/// Use one per thread.
+/// A net for inference only, made by a `reference_factory`. It shares the factory's weights and their packed forms, and
+/// owns its working memory and its random generator. Use one per thread.
 export template <class Traits> class reference_model : public sharing<"a reference model"> {
  public:
   explicit reference_model(std::shared_ptr<const reference_core> core)
@@ -270,8 +270,9 @@ export template <Sharing R, class... X>
 requires accepted<diagnostic<detail::shares_weights<R::sharing_name, "load parameters", X...>>()>
 void load(const R&, X&&...) {}
 
-/// Exclusive loan of a factory's origin; runs like a reference model. On return, its generator's state becomes the
-/// initial state of reference models created later. Move-only.
+/// Exclusive loan of a factory's origin, which owns the random generator that new reference models start from. Runs
+/// like a reference model. When it is destroyed, reference models created later start from the generator state that its
+/// runs left. Move-only.
 export template <class Traits> class origin_model : public sharing<"the origin of a factory"> {
  public:
   explicit origin_model(borrowed_origin borrowed) : borrowed_(std::move(borrowed)) {}
@@ -306,9 +307,9 @@ export template <const auto& Topology, class... Rest> class reference_factory {
   }
   reference_model<traits> create() const { return reference_model<traits>(core_); }
 
-  /// Borrows the origin, which has one holder at a time; waits until it is returned.
+  /// Borrows the origin; waits while another `origin_model` of this factory exists.
   origin_model<traits> origin() const { return origin_model<traits>(borrowed_origin(core_, true)); }
-  /// The same without waiting: empty while the origin is on loan.
+  /// The same without waiting: empty while another `origin_model` exists.
   std::optional<origin_model<traits>> try_origin() const {
     borrowed_origin borrowed(core_, false);
     return borrowed ? std::optional<origin_model<traits>>(std::in_place, std::move(borrowed)) : std::nullopt;

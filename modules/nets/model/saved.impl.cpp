@@ -5,7 +5,7 @@ import :dtype;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
-import :io.words.impl;
+import :io.json_writer.impl;
 import :model;
 import :parameter;
 import :passes;
@@ -61,7 +61,7 @@ class state_reader {
       const parameter* p = net.states.find(state.name);
       if (!p) structure_failure("the program reads state `", printable(state.name), "`, which is not among `states`");
       if (p->value().type() != state.results[0])
-        weights_failure(state.name, "is ", p->value().type(), " and the program expects ", state.results[0]);
+        weights_failure(state.name, "is ", p->value().type(), "; expected ", state.results[0]);
     }
     net.metadata = std::move(weights_.metadata);
     net.metadata.erase(std::string(program_key));
@@ -96,7 +96,7 @@ class state_reader {
     return v;
   }
   void add(parameter_store& to, const json_value& s) const {
-    if (!s.is(json_kind::object)) structure_failure("`states` holds ", name_of(s.kind()), "; expected objects");
+    if (!s.is(json_kind::object)) structure_failure("`states` has ", name_of(s.kind()), "; expected objects");
     const auto name = member(s, "name", json_kind::string).string(),
                role = member(s, "role", json_kind::string).string();
     const auto at = std::find(std::begin(roles), std::end(roles), role);

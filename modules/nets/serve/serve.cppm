@@ -367,7 +367,8 @@ export template <class Traits> class batching_queue {
   batching_queue(const batching_queue&) = delete;
   batching_queue& operator=(const batching_queue&) = delete;
 
-  /// Copies and enqueues a sample; blocks while the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  /// Copies and enqueues a sample, one tensor per input, and returns a future for its result; blocks while the queue is
+  /// full. Errors: shape_error, stopped_error after a shutdown.
   template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   answer_type submit(const X&... x) {
     return pushed(detail::queued::never, x...);
@@ -378,7 +379,8 @@ export template <class Traits> class batching_queue {
   answer_type submit_within(std::chrono::nanoseconds d, const X&... x) {
     return pushed(detail::queued::in(d), x...);
   }
-  /// Enqueues a sample unless the queue is full. Errors: shape_error, stopped_error after a shutdown.
+  /// Like `submit`, but returns an empty optional if the queue is full. Errors: shape_error, stopped_error after a
+  /// shutdown.
   template <class... X> requires accepted<diagnostic<detail::sample_check<Traits, X...>>()>
   std::optional<answer_type> try_submit(const X&... x) {
     return tried(detail::queued::never, x...);

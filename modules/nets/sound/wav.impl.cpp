@@ -51,7 +51,7 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
       wrong(from, "fmt: expected at least 40 bytes for an extensible format, 22 in its extension; got ", size, " and ",
             size < 18 ? 0 : little_endian(b + 16, 2));
     if (little_endian(b + 18, 2) > bits)
-      wrong(from, "fmt: ", little_endian(b + 18, 2), " valid bits in samples of ", bits, " bits");
+      wrong(from, "fmt: expected at most ", bits, " valid bits per sample; got ", little_endian(b + 18, 2));
     coding = little_endian(b + 24, 2);
     if (std::memcmp(b + 26, subformat_rest, sizeof subformat_rest) != 0) coding = coded_extensible;
   }
@@ -62,7 +62,7 @@ void read_format(const byte_source& from, std::uint64_t at, std::uint32_t size, 
   if (!integer && !real) {
     text t;
     t << from.name << ": fmt: coding " << coding << " of " << bits
-      << " bits is not supported; PCM of 8, 16, 24 or 32 bits and floats of 32 or 64 bits are";
+      << " bits is not supported; expected PCM of 8, 16, 24 or 32 bits, or floats of 32 or 64 bits";
     detail::raise(error_kind::unsupported, t);
   }
   if (align != channels * (bits / 8))
@@ -100,18 +100,18 @@ void check_rest(const byte_source& from, std::uint64_t end) {
   };
   if (from.size <= end || is_tag(end)) return;
   if (end % 2 == 1 && (from.size == end + 1 || is_tag(end + 1))) return;  // the padding byte
-  wrong(from, "RIFF: size is ", end - 8, ", but ", from.size - end,
-        " bytes follow that are not a chunk: samples that the header does not count");
+  wrong(from, "RIFF: expected a chunk or the end of the file after its size of ", end - 8, "; got ", from.size - end,
+        " other bytes (samples that the header does not count?)");
 }
 
 wav_header read_header(const byte_source& from) {
   unsigned char b[12];
-  if (from.size < 12) wrong(from, "a WAV file has at least 12 bytes; got ", from.size);
+  if (from.size < 12) wrong(from, "RIFF: expected at least 12 bytes; got ", from.size);
   from.read(0, b, 12);
   if (std::memcmp(b, "RIFF", 4) != 0 || std::memcmp(b + 8, "WAVE", 4) != 0)
-    wrong(from, "expected RIFF and WAVE at the beginning");
+    wrong(from, "RIFF: expected RIFF and WAVE at the beginning (not a WAV file?)");
   const std::uint64_t end = 8 + std::uint64_t(little_endian(b + 4, 4));
-  if (end < 12 || end > from.size) wrong(from, "RIFF: size is ", end - 8, ", but ", from.size - 8, " bytes follow it");
+  if (end < 12 || end > from.size) wrong(from, "RIFF: expected a size of 4 to ", from.size - 8, "; got ", end - 8);
   wav_header h;
   bool format = false, data = false;
   std::uint64_t data_bytes = 0;
@@ -121,12 +121,12 @@ wav_header read_header(const byte_source& from) {
     const std::uint32_t size = little_endian(b + 4, 4);
     const std::string_view id(reinterpret_cast<const char*>(b), 4);
     if (data && !(has_header && is_name(id)))
-      wrong(from, "data: size is ", data_bytes, ", but what follows at byte ", at, " is not a chunk");
-    if (!has_header) wrong(from, "the chunk at byte ", at, " has no room for its name and size");
+      wrong(from, "data: expected a chunk at byte ", at, ", after its size of ", data_bytes, "; got other bytes");
+    if (!has_header) wrong(from, "the chunk at byte ", at, ": expected 8 bytes of name and size; got ", end - at);
     if (!is_name(id)) wrong(from, "the chunk at byte ", at, " has the invalid name `", printable(id), "`");
     if (size > end - at - 8)
-      wrong(from, "the chunk `", printable(id), "` of ", size, " bytes at byte ", at,
-            " goes past the end, which is at byte ", end);
+      wrong(from, "the chunk `", printable(id), "` at byte ", at, ": expected at most ", end - at - 8,
+            " bytes before the end of the RIFF data; got ", size);
     if (id == "fmt ") {
       if (std::exchange(format, true)) wrong(from, "fmt: appears twice");
       read_format(from, at + 8, size, h);
@@ -141,7 +141,8 @@ wav_header read_header(const byte_source& from) {
   if (!format) wrong(from, "fmt: it is missing");
   if (!data) wrong(from, "data: it is missing");
   const std::uint64_t frame = h.sample * static_cast<std::uint64_t>(h.info.channels);
-  if (data_bytes % frame != 0) wrong(from, "data: ", data_bytes, " bytes are not whole frames of ", frame, " bytes");
+  if (data_bytes % frame != 0)
+    wrong(from, "data: expected a multiple of ", frame, " bytes, the size of a frame; got ", data_bytes);
   h.info.frames = static_cast<std::int64_t>(data_bytes / frame);
   return h;
 }

@@ -33,7 +33,7 @@ std::string_view checked(std::string_view s, invalid_utf8 rule, std::string& mad
   if (bad == s.size()) return s;
   if (rule == invalid_utf8::replace) return made = detail::replace_invalid_utf8(s);
   t << "tokenizer: byte " << bad << " of the text is " << int(static_cast<unsigned char>(s[bad]))
-    << ", which is not UTF-8; with on_invalid = invalid_utf8::replace it becomes U+FFFD";
+    << "; expected UTF-8, or on_invalid = invalid_utf8::replace, which decodes it to U+FFFD";
   detail::raise(error_kind::value, t);
 }
 using detail::model_scratch;
@@ -84,8 +84,8 @@ void cut_texts(std::vector<std::uint32_t>& a, std::vector<std::uint32_t>& b, std
   const std::size_t excess = a.size() + b.size() - max_tokens;
   if (target.size() <= excess) {
     text t;
-    wrong_batch(t << "row " << row << " has " << excess << " tokens too many for max_length; the text to cut has only "
-                  << target.size());
+    wrong_batch(t << "row " << row << " has " << excess
+                  << " tokens more than max_length; the text to truncate has only " << target.size());
   }
   cut(target, target.size() - excess, o.cut_side);
 }
@@ -124,7 +124,8 @@ token_batch tokenizer::encode_batch(view<const std::string> texts, const token_b
   const std::size_t special = o.special ? special_count(form) : 0;
   if (o.max_length > 0 && special > static_cast<std::size_t>(o.max_length)) {
     text t;
-    wrong_batch(t << "max_length is " << o.max_length << ", but each text gets " << special << " special tokens");
+    wrong_batch(t << "max_length is " << o.max_length << "; expected at least " << special
+                  << ", the number of special tokens");
   }
   struct row {
     std::vector<std::int64_t> ids, types;

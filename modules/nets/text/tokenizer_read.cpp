@@ -20,7 +20,7 @@ namespace {
 using namespace detail;
 
 void read_vocabulary(const json_field& f, token_model& m) {
-  if (f.is(json_kind::array)) f.unsupported("is an array, as in type Unigram; lamina has BPE, WordPiece and WordLevel");
+  if (f.is(json_kind::array)) f.unsupported("is an array, as in type Unigram; expected BPE, WordPiece or WordLevel");
   f.each_member([&](std::string_view token, const json_field& id) {
     m.words.add(token, static_cast<std::uint32_t>(id.integer(0, max_id)));
   });
@@ -46,18 +46,18 @@ void read_merge(const json_field& f, std::uint32_t rank, token_model& m) {
   std::uint32_t ids[2];
   for (int i = 0; i < 2; ++i)
     if ((ids[i] = m.words.find(sides[i])) == no_token)
-      f.fail("names `", printable(sides[i]), "`, which `vocab` does not have");
+      f.fail("names `", printable(sides[i]), "`; expected a token of `vocab`");
   if (sides[1].size() < m.prefix.size())
-    f.fail("names `", printable(sides[1]), "`, which is shorter than `continuing_subword_prefix`");
+    f.fail("names `", printable(sides[1]), "`; expected a token no shorter than `continuing_subword_prefix`");
   const std::string made = std::string(sides[0]) + std::string(sides[1].substr(m.prefix.size()));
   const std::uint32_t id = m.words.find(made);
-  if (id == no_token) f.fail("makes `", printable(made), "`, which `vocab` does not have");
+  if (id == no_token) f.fail("makes `", printable(made), "`; expected a token of `vocab`");
   m.merges.set(ids[0], ids[1], {rank, id});
 }
 
 model_kind kind_of(const json_field& f) {
   if (const json_field type = f["type"]; type) {
-    if (type.string() == "Unigram") type.unsupported("is Unigram; lamina has BPE, WordPiece and WordLevel");
+    if (type.string() == "Unigram") type.unsupported("is Unigram; expected BPE, WordPiece or WordLevel");
     constexpr model_kind kinds[] = {model_kind::bpe, model_kind::wordpiece, model_kind::word_level};
     return kinds[type.one_of({"BPE", "WordPiece", "WordLevel"})];
   }
@@ -75,7 +75,7 @@ void read_model(const json_field& f, token_model& m) {
     m.byte_fallback = f["byte_fallback"].boolean(false);
     m.ignore_merges = f["ignore_merges"].boolean(false);
     if (const json_field dropout = f["dropout"]; dropout && dropout.real() != 0)
-      dropout.unsupported("is ", dropout.real(), "; lamina merges every pair: set it to null");
+      dropout.unsupported("is ", dropout.real(), "; expected null: BPE dropout is not supported");
     std::uint32_t rank = 0;
     f["merges"].each([&](const json_field& pair) { read_merge(pair, rank++, m); });
   } else if (m.kind == model_kind::wordpiece) {
@@ -99,10 +99,10 @@ void read_added(const json_field& f, tokenizer_parts& p) {
     a.normalized = e["normalized"].boolean(!a.special);
     const auto id = static_cast<std::uint32_t>(a.id);
     if (!contents.insert(a.content).second)
-      e["content"].fail("is `", printable(a.content), "`, which an earlier token has");
-    if (!ids.insert(a.id).second) e["id"].fail("is ", a.id, ", which an earlier token has");
+      e["content"].fail("is `", printable(a.content), "`; an earlier token has this content");
+    if (!ids.insert(a.id).second) e["id"].fail("is ", a.id, "; an earlier token has this id");
     if (const std::uint32_t in_model = p.model.words.find(a.content); in_model != no_token && in_model != id)
-      e["id"].fail("is ", a.id, ", and `model.vocab` has ", in_model, " for `", printable(a.content), "`");
+      e["id"].fail("is ", a.id, "; expected ", in_model, ", the id of `", printable(a.content), "` in `model.vocab`");
     if (const auto other = p.model.words.token(id); other && *other != a.content)
       e["id"].fail("is ", a.id, ", the id of `", printable(*other), "` in `model.vocab`");
     p.added.push_back(std::move(a));
@@ -120,7 +120,8 @@ void read_batching(const json_field& top, tokenizer_parts& p) {
     if (const json_field side = f["direction"]; side)
       o.cut_side = side.one_of({"Left", "Right"}) ? text_side::right : text_side::left;
     if (const json_field stride = f["stride"]; stride && stride.integer(0, max_batch_length) != 0)
-      stride.unsupported("is ", stride.integer(0, max_batch_length), "; lamina drops what is cut off: set it to 0");
+      stride.unsupported("is ", stride.integer(0, max_batch_length),
+                         "; expected 0: overlapping windows are not supported");
   }
   const json_field f = top["padding"];
   if (!f) return;

@@ -28,8 +28,7 @@ template <class One> void each_step(const json_field& f, std::string_view steps,
 inline std::string_view literal_pattern(const json_field& f) {
   if (const json_field regex = f["Regex"]; regex)
     regex.unsupported("is the regular expression `", printable(regex.string()),
-                      "`; lamina has patterns of type String, and "
-                      "the one of GPT-2 as pre-tokenizer ByteLevel");
+                      "`; expected a pattern of type String, or the pre-tokenizer ByteLevel for the one of GPT-2");
   const json_field s = f["String"];
   const std::string_view found = s.string();
   if (found.empty()) s.fail("is empty; expected at least one character");
@@ -157,7 +156,7 @@ inline std::uint32_t known_id(const json_field& f, const tokenizer_parts& p) {
   const auto id = static_cast<std::uint32_t>(f.integer(0, max_id));
   if (!p.model.words.token(id) &&
       std::none_of(p.added.begin(), p.added.end(), [&](const added_token& a) { return a.id == std::int64_t(id); }))
-    f.fail("is ", id, ", which is not the id of a token");
+    f.fail("is ", id, "; expected the id of a token");
   return id;
 }
 // A special token as `["[SEP]", 102]`.
@@ -175,7 +174,7 @@ inline template_piece read_pair_of(const json_field& f, const tokenizer_parts& p
       return a.id == std::int64_t(piece.ids[0]) && a.content == piece.name;
     };
     if (p.model.words.token(piece.ids[0]) != piece.name && std::none_of(p.added.begin(), p.added.end(), named))
-      e.fail("is ", piece.ids[0], ", which is not the id of `", printable(piece.name), "`");
+      e.fail("is ", piece.ids[0], "; expected the id of `", printable(piece.name), "`");
   });
   return piece;
 }
@@ -194,7 +193,7 @@ inline post_template read_template(const json_field& f, const json_field& specia
       piece.name = t["id"].string();
       piece.type = t["type_id"].integer(0, max_type, 0);
       const json_field token = special[piece.name];
-      if (!token) t["id"].fail("is `", printable(piece.name), "`, which `special_tokens` does not have");
+      if (!token) t["id"].fail("is `", printable(piece.name), "`; expected a name of `special_tokens`");
       const json_field ids = token["ids"];
       ids.each([&](const json_field& id) {
         if (piece.ids.size() == max_steps) ids.fail("has ", ids.size(), " ids; expected at most ", max_steps);
@@ -212,7 +211,7 @@ inline void read_post(const json_field& post, tokenizer_parts& p) {
   each_step(post, "processors", count, [&](const json_field& f) {
     const auto kind = f["type"].one_of({"ByteLevel", "TemplateProcessing", "BertProcessing", "RobertaProcessing"});
     if (kind == 0) return;  // ByteLevel affects only offsets
-    if (++forms > 1) f.unsupported("is the second post-processor with special tokens; lamina has one");
+    if (++forms > 1) f.unsupported("is the second post-processor with special tokens; expected at most one");
     if (kind == 1) {
       const json_field special = f["special_tokens"];
       p.single = read_template(f["single"], special, p);

@@ -82,7 +82,7 @@ void add_special(tokenizer_parts& p, const std::vector<std::string>& special, co
     if (!add_token(p, s)) refuse(caller, t << "special has `" << printable(s) << "` twice");
   }
   if (!unknown.empty() && p.model.words.find(unknown) == no_token)
-    refuse(caller, t << "unknown is `" << printable(unknown) << "`, which special does not have");
+    refuse(caller, t << "unknown is `" << printable(unknown) << "`; expected a token of special");
   p.model.unknown = unknown;
 }
 // Creates the common parts for word options: special tokens, the steps before the model, and the byte decoder.

@@ -7,7 +7,7 @@ import :tokenizer.parts;
 import :tokenizer.text;
 import :tokenizer.vocabulary;
 import :io;
-import :io.words.impl;
+import :io.json_writer.impl;
 import lamina.std;
 
 namespace lamina {

@@ -193,7 +193,7 @@ checkpoint read_checkpoint(parameter_store& store, const std::string& path) {
     if (!v) refuse_state(path, store[i].name(), "is missing");
     if (v->type() != store[i].value().type()) {
       text why;
-      why << "is " << v->type() << " and the model expects " << store[i].value().type();
+      why << "is " << v->type() << "; expected " << store[i].value().type();
       refuse_state(path, store[i].name(), why.view());
     }
     c.found.emplace_back(&store[i], v);

@@ -146,7 +146,7 @@ class sample_checks final : public sample_checker {
       const shape s = batch.sample_shape(f, i);
       if (!differs(s)) continue;
       text t;
-      t << "field " << f << " is " << s << ", and the model takes " << taken;
+      t << "field " << f << " is " << s << "; expected " << taken;
       add({i, f, -1, error_kind::shape, t.string()});
     }
   }

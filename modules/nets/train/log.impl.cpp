@@ -4,7 +4,7 @@ import :core;
 import :io;
 import :io.document.impl;
 import :io.file.impl;
-import :io.words.impl;
+import :io.json_writer.impl;
 import :train.observe;
 import lamina.std;
 

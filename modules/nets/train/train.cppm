@@ -104,14 +104,14 @@ export class not_finite_error : public value_error {
 
 /// Options of `fit`. Members used more often come first.
 export struct fit_options {
-  std::int64_t epochs = 1, batch = 64;
-  optim::schedule schedule = optim::constant{};
-  std::optional<sample_source> validation{};
-  lamina::observer observer{};
-  std::int64_t seed = 0;     // seed of the sample order
-  int threads = 0;           // 0: the thread count of the model
-  std::string checkpoint{};  // file, written after every epoch and when an observer ends training
-  bool resume = false;       // continue from `checkpoint`, which must be given, if the file exists
+  std::int64_t epochs = 1, batch = 64;           // in all, also if resumed; samples per batch
+  optim::schedule schedule = optim::constant{};  // learning rate over the steps
+  std::optional<sample_source> validation{};     // evaluated after each epoch
+  lamina::observer observer{};                   // called after each batch and epoch; may end training
+  std::int64_t seed = 0;                         // seed of the sample order
+  int threads = 0;                               // 0: the thread count of the model
+  std::string checkpoint{};                      // file, written after every epoch and when an observer ends training
+  bool resume = false;                           // continue from `checkpoint`, which must be given, if the file exists
   /// Number of background threads that read samples, and the maximum of batches that they read ahead. 0 threads: the
   /// training threads read each batch before its step. The results are bitwise the same for any value.
   int read_threads = 0, read_ahead = 2;
@@ -179,7 +179,7 @@ export struct evaluation_options {
   sample_failure on_error = sample_failure::raise;
 };
 
-/// The part of training that is not a template.
+/// Implementation of `fit` and `evaluate` without static types.
 export class trainer {
  public:
   struct loss_rule {
@@ -323,7 +323,7 @@ class shard_steps;
 class state_copies;
 class batch_operands;
 class sample_checks;
-/// Step-by-step training, the part that is not a template.
+/// Implementation of `training` without static types.
 class training_core {
  public:
   training_core(model_core& net, trainer::loss_rule loss, trainer::step_rule step, double rate,
@@ -552,20 +552,22 @@ predictions predict(M& net, const D& data, const evaluation_options& o) {
   return detail::predicted(detail::trained_core(net), source_of(data), o);
 }
 
-/// Everything needed to resume training: parameters, statistics, optimizer slots, generator, position.
+/// Position of a checkpoint in its training, and what a checkpoint stores besides the states of the model.
 struct checkpoint_position {
   std::int64_t epoch = 0, batch = 0, step = 0,
-               seed = 0;                    // whole epochs, batches of the next one, all batches
-  std::int64_t batch_size = 0, images = 0;  // of training; 0: unknown
+               seed = 0;  // complete epochs, batches of the next one, all batches; seed of the sample order
+  std::int64_t batch_size = 0, images = 0;  // samples per batch, samples in the data set; 0: unknown
   std::int64_t shards = 1;                  // of each batch
-  std::vector<epoch_report> epochs{};       // figures so far, including the current epoch
-  std::vector<double> schedule{};           // state of a schedule that observes
+  std::vector<epoch_report> epochs{};       // reports so far, including the current epoch
+  std::vector<double> schedule{};           // state of the schedule, if it has one
   bool ended = false;                       // an observer ended training after the last completed epoch
   std::vector<named_tensor> observers{};    // state of observers
 };
+/// Writes everything needed to resume training as safetensors, atomically: parameters, running statistics, optimizer
+/// slots, the random generator's state and the position.
 /// Errors: file_error; state_error for slots that another process keeps.
 export void save_checkpoint(const parameter_store& store, const checkpoint_position& at, const std::string& path);
-/// Errors: file_error; nothing is changed then.
+/// Reads a checkpoint into the states of a model and returns its position. Errors: file_error; then nothing changes.
 export checkpoint_position load_checkpoint(parameter_store& store, const std::string& path);
 
 }  // namespace lamina

@@ -222,7 +222,7 @@ struct trainer::implementation {
     const std::int64_t last = drop_last ? 0 : in_buckets ? 1 : data.size() % first;
     if (first == n && (last == 0 || batch_of_model(0) == 0)) return;
     text t;
-    t << "fit: the model takes " << n << (n == 1 ? " sample" : " samples") << " at a time, and the " << name
+    t << "fit: the model takes " << n << (n == 1 ? " sample" : " samples") << " at a time; the " << name
       << " has batches of " << first;
     if (first == n) t << " and a last one of " << last;
     detail::raise(error_kind::shape, t << "; expected a batch of " << n << " that divides the number of samples, or a "
@@ -248,22 +248,22 @@ struct trainer::implementation {
     text t;
     if (fields.size() <= d.inputs.size())
       detail::raise(error_kind::value, t << "fit: samples of the " << name << " have " << fields.size()
-                                         << (fields.size() == 1 ? " field" : " fields") << ", and the model has "
-                                         << d.inputs.size() << (d.inputs.size() == 1 ? " input" : " inputs")
-                                         << "; expected the inputs in their order, and then the targets");
+                                         << (fields.size() == 1 ? " field" : " fields") << "; expected at least "
+                                         << d.inputs.size() + 1
+                                         << ": the inputs of the model in their order, then the targets");
     for (std::size_t i = 0; i < d.inputs.size(); ++i) {
       const auto& [input, type] = d.inputs[i];
       text field;  // the field may be at another position if it has the input's name
       if (data.names()[i] == input) field << "field `" << printable(input) << "`";
       else field << "field " << i;
       if (!converts_to(fields[i].element, type.element))
-        detail::raise(error_kind::type, t << "fit: input `" << printable(input) << "` of the model is " << type
-                                          << ", and " << field << " of the " << name << " is " << fields[i].element);
+        detail::raise(error_kind::type, t << "fit: input `" << printable(input) << "` of the model is " << type << "; "
+                                          << field << " of the " << name << " is " << fields[i].element);
       shape s{type.dims[0]};
       for (int k = 0; k < fields[i].dims.rank; ++k)
         s.push_back(fields[i].dims[k] == dyn && k + 1 < type.dims.rank ? type.dims[k + 1] : fields[i].dims[k]);
       if (!fits(type.dims, s))
-        detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << " and " << field << " of the "
+        detail::raise(error_kind::shape, t << "fit: the model takes " << type.dims << "; " << field << " of the "
                                            << name << " gives " << s);
     }
   }
@@ -610,8 +610,8 @@ std::vector<left_out_sample> each_inference(
   text t;
   if (fields.size() < d.inputs.size())
     raise(error_kind::value, t << "evaluate: samples have " << static_cast<std::int64_t>(fields.size())
-                               << (fields.size() == 1 ? " field" : " fields") << ", and the model has "
-                               << static_cast<std::int64_t>(d.inputs.size()) << " inputs");
+                               << (fields.size() == 1 ? " field" : " fields") << "; expected at least "
+                               << static_cast<std::int64_t>(d.inputs.size()) << ", the inputs of the model");
   std::vector<dtype> types;
   auto p = std::make_shared<program>();
   std::vector<value> in;
@@ -619,7 +619,7 @@ std::vector<left_out_sample> each_inference(
     types.push_back(i < d.inputs.size() ? d.inputs[i].type.element : fields[i].element);
     if (!converts_to(fields[i].element, types[i]))
       raise(error_kind::type, t << "evaluate: input `" << printable(d.inputs[i].name) << "` of the model is "
-                                << d.inputs[i].type << ", and field " << static_cast<std::int64_t>(i)
+                                << d.inputs[i].type << "; field " << static_cast<std::int64_t>(i)
                                 << " of the samples is " << fields[i].element);
     if (i < d.inputs.size()) in.push_back(p->input(d.inputs[i].name, d.inputs[i].type));
   }
@@ -739,7 +739,7 @@ void check_position(const checkpoint_position& p, const fit_options& o, std::int
       << " images; this training has batches of " << size << " from " << images << " images";
   else if (p.batch >= batches || p.step != p.epoch * batches + p.batch)
     t << "is at batch " << p.batch << " of epoch " << p.epoch + 1 << " after " << p.step
-      << " batches, which does not fit epochs of " << batches << " batches";
+      << " batches; this training has " << batches << " batches per epoch";
   else if (p.epoch + (p.batch > 0) > o.epochs)
     t << "has " << p.epoch << " epochs and " << p.batch << " batches already, but `epochs` is " << o.epochs
       << "; increase it, or remove the file to start over";
@@ -1369,16 +1369,16 @@ double training_core::run(const sample_batch& batch) {
   text t;
   if (batch.fields() <= inputs.size())
     detail::raise(error_kind::value, t << "training: samples have " << batch.fields()
-                                       << (batch.fields() == 1 ? " field" : " fields") << ", and the model has "
-                                       << inputs.size() << (inputs.size() == 1 ? " input" : " inputs")
-                                       << "; expected the inputs in their order, and then the targets");
+                                       << (batch.fields() == 1 ? " field" : " fields") << "; expected at least "
+                                       << inputs.size() + 1
+                                       << ": the inputs of the model in their order, then the targets");
   std::vector<dtype> types;
   for (std::size_t f = 0; f < batch.fields(); ++f) {
     const dtype given = batch.type(f).element;
     types.push_back(f < inputs.size() ? inputs[f].type.element : target_type(given, net_.definition().element));
     if (!converts_to(given, types[f]))
       detail::raise(error_kind::type, t << "training: input `" << printable(inputs[f].name) << "` of the model is "
-                                        << inputs[f].type << ", and field " << f << " of the samples is " << given);
+                                        << inputs[f].type << "; field " << f << " of the samples is " << given);
   }
   if (operands_->types() != types) operands_ = std::make_shared<batch_operands>(types);
   operands_->load(batch);

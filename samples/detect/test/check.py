@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check.py PROGRAM DIRECTORY: the sample detect finds squares in pictures, and says what is wrong with what is none."""
+"""check.py PROGRAM DIRECTORY: the sample detect finds squares in pictures, and reports an error for anything else."""
 import http.client
 import json
 import pathlib
@@ -72,7 +72,7 @@ try:
     assert ask(c, picture([])) == (200, {"boxes": []})
     assert ask(c, None, "/healthz", "GET") == (200, {"status": "ok"})
 
-    # On the same connection: bytes that are no picture, or a picture of another size.
+    # On the same connection: bytes that are not a picture, or a picture of another size.
     whole = picture([(8, 8, 255)])
     small = png([[0] * 63] * 64)
     for wrong, why in ((b"no picture", "not a readable PNG"), (b"", "not a readable PNG"), (whole[:60], "not a readable PNG"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# check.sh PART PROGRAM MAKE_DATA DIRECTORY: one part of the sample's tests; 77 means that it cannot be done here.
+# check.sh PART PROGRAM MAKE_DATA DIRECTORY: one part of the sample's tests; exits with 77 if it cannot run on this machine.
 set -uo pipefail
 part=$1 program=$2 make_data=$3 work=$4
 installed=/usr/share/datasets/fashion-mnist
@@ -12,7 +12,7 @@ cd "$work" || exit 1
 failures=0
 fail() { printf 'FAILED: %s\n' "$*"; failures=$((failures + 1)); }
 
-# run STATUS ARGUMENT...: the program, its output in files, and the status that is expected.
+# run STATUS ARGUMENT...: runs the program, writes its output to the files stdout and stderr, and expects the status.
 run() {
   local expected=$1 status
   shift
@@ -20,7 +20,7 @@ run() {
   status=$?
   [[ $status -eq $expected ]] || { fail "status $status, not $expected: $*"; cat stdout stderr; }
 }
-# refused PATTERN ARGUMENT...: status 2 and one line on stderr that matches.
+# refused PATTERN ARGUMENT...: expects status 2 and a single matching line on stderr.
 refused() {
   local pattern=$1
   shift
@@ -81,7 +81,7 @@ check_determinism() {
   same a/lenet.safetensors b/lenet.safetensors
   same a/lenet.safetensors c/lenet.safetensors
   [[ $(number a test_accuracy) == "$(number c test_accuracy)" ]] || fail "accuracies differ"
-  # Batches that leave a smaller one at the end.
+  # A batch size that leaves a smaller last batch.
   run 0 --data data --epochs 2 --seed 3 --batch 64 --threads 1 --out d
   run 0 --data data --epochs 2 --seed 3 --batch 64 --threads 2 --out e
   same d/lenet.safetensors e/lenet.safetensors
@@ -149,11 +149,11 @@ check_errors() {
   fi
   [[ -z $(ls -A locked) ]] || fail "a locked directory has files"
 
-  # Training that leads nowhere.
+  # Training that diverges.
   refused 'not finite' "${quick[@]}" --data data --out o9 --lr 1e30
   absent o9/lenet.safetensors
 
-  # A checkpoint that is cut is refused and stays as it is; the results of an earlier run stay, too.
+  # A truncated checkpoint is refused and not changed; the results of an earlier run are kept, too.
   run 0 "${quick[@]}" --data data --out o7
   cp o7/lenet.safetensors weights
   head -c 1000 weights >o7/checkpoint.safetensors
@@ -185,20 +185,20 @@ check_interrupt() {
   grep -q '^interrupted.*--resume' stdout || fail "no word of the interruption"
   [[ -s stopped/lenet.safetensors && -s stopped/checkpoint.safetensors ]] || fail "nothing was saved"
   for name in report.json learning_curve.svg mistakes.svg; do absent "stopped/$name"; done    # of the run before
-  # A checkpoint beyond the epochs, and one of other batches, change nothing.
+  # A checkpoint of more epochs or of another batch size is refused, and no file changes.
   cp -r stopped before
   refused 'stopped/checkpoint.safetensors: has [0-9]+ epochs' --data data --epochs 1 --batch 50 --seed 5 --threads 1 \
     --out stopped --resume
   refused 'batches of 50.*batches of 51' --data data --epochs 40 --batch 51 --seed 5 --threads 1 --out stopped --resume
   diff -r before stopped || fail "a refused run changed files"
-  # Going on gives the bits of a run that nobody interrupted.
+  # Resuming gives the same bits as an uninterrupted run.
   run 0 "${common[@]}" --out stopped --resume
   complete stopped 0.9
   [[ $(grep -o '<circle' stopped/learning_curve.svg | wc -l) -eq 160 ]] || fail "the curve lacks epochs from before the interruption"
   run 0 "${common[@]}" --out whole
   same stopped/lenet.safetensors whole/lenet.safetensors
 
-  # Training was complete, and the report could not be written: going on finishes the run.
+  # Training is complete, but the report cannot be written: resuming finishes the run.
   local short=(--data data --epochs 2 --batch 50 --seed 5 --threads 1)
   mkdir late
   ln -s /dev/full late/report.json

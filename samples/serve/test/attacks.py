@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""attacks.py PART PROGRAM DIRECTORY [PRELOAD]: what clients and the system may do to the sample serve, on this machine alone.
+"""attacks.py PART PROGRAM DIRECTORY [PRELOAD]: tests the sample serve with hostile local clients and with failing system calls.
 
-PRELOAD is the library that has a program meet want of memory or threads (tests/support/failing_preload.cpp)."""
+PRELOAD is a library that makes allocations and thread starts fail (tests/support/failing_preload.cpp)."""
 import contextlib
 import http.client
 import json
@@ -47,7 +47,7 @@ def answers_in(stream, count):
 
 
 def is_well(server, within=2.0):
-    """Whether the monitoring pages are answered, each within so many seconds."""
+    """Checks that each monitoring page is answered within `within` seconds."""
     for path in ("/healthz", "/metrics"):
         begin = time.monotonic()
         connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
@@ -58,7 +58,7 @@ def is_well(server, within=2.0):
 
 
 def threads():
-    """If threads cannot be started, the server reports it and ends; connections need no threads."""
+    """If a thread cannot be started, the server reports it and exits; connections need no threads."""
     for k in (1, 2, 3):
         ended = subprocess.run([PROGRAM, str(WORK / "net"), "--port", "0"], capture_output=True, text=True, timeout=30, env=wanting(thread=k))
         assert ended.returncode == 2 and "listening" not in ended.stdout, (k, ended)

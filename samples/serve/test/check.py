@@ -234,7 +234,7 @@ def malformed():
         (400, "not a readable PNG", png(28, 28, None, compressed=zlib.compress(b"\0" * 40)), PNG),
         (400, "27 x 28", png(27, 28, lambda x, y: b"\0"), PNG),
         (400, "100000 x 100000", png(100000, 100000, None, compressed=b""), PNG),
-        (415, "expected the content type", good, "image/jpeg"), (415, "octet-stream, got none", good, None),
+        (415, "expected the content type", good, "image/jpeg"), (415, "octet-stream; got none", good, None),
         (415, "expected the content type", good, "multipart/form-data; boundary=x"),
         (415, "expected the content type", b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n', "multipart/form-data; boundary=x"),
         (413, "the body is too long", bytes(70000), RAW), (413, "the body is too long", bytes(1 << 20), PNG),

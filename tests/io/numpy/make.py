@@ -1,5 +1,5 @@
-# Writes the files beside it with NumPy. Element n of an array of shape [2, 3, 4] is 3 n - 20; for bool, whether that is
-# odd.
+# Writes the test files into this folder with NumPy. Element n of an array of shape [2, 3, 4] is 3 n - 20; for bool, it
+# is whether that number is odd.
 import numpy as np
 
 base = 3 * np.arange(24).reshape(2, 3, 4) - 20

@@ -1,6 +1,6 @@
-"""Makes the numbers that torch_test.cpp compares with, by PyTorch: operations of decoders, and a small decoder whole.
+"""Writes PyTorch's results for operations of decoders and for a small decoder, with which torch_test.cpp compares.
 
-    python decoder.py        (needs torch and safetensors; writes decoder.safetensors and vectors.safetensors beside it)
+    python decoder.py        (needs torch and safetensors; writes decoder.safetensors and vectors.safetensors into this folder)
 """
 import pathlib
 

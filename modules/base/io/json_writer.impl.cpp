@@ -1,7 +1,7 @@
 module;
 #include "json.h"
-// Writers for parts of JSON documents.
-module lamina:io.words.impl;
+// Writes the strings and numbers of JSON documents.
+module lamina:io.json_writer.impl;
 import :core;
 import lamina.std;
 
@@ -24,7 +24,7 @@ text& append_number(text& t, double finite) {
   return t;
 }
 
-/// Sixteen hexadecimal digits for each word.
+/// Hexadecimal digits of 64-bit words, 16 for each, most significant first.
 std::string digits_of(view<const std::uint64_t> words) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string s;
