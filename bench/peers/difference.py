@@ -30,4 +30,5 @@ def main():
     print(json.dumps({"largest": max(difference(x, y) for x, y in pairs), "mean": max(mean_difference(x, y) for x, y in pairs)}))
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -132,7 +132,7 @@ class Run:
 
 def problems():
     """The problems by number: the name of each, and what runs for it."""
-    import debug, lenet, models, serving, sizes, steady, training
+    import debug, lenet, models, operators, serving, sizes, steady, training
     return {
         1: ("sgemm avx512", lambda run: run.kernel("sgemm", ["avx512"])),
         2: ("sgemm avx2", lambda run: run.kernel("sgemm", ["avx2"])),
@@ -169,6 +169,7 @@ def problems():
         32: ("int8 whole models", models.int8_models),
         33: ("bfloat16 whole models", models.bfloat16_models),
         34: ("real ONNX models", models.real_models),
+        35: ("single operators", operators.single_operators),
     }
 
 
