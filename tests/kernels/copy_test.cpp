@@ -59,6 +59,11 @@ template <class Word> void check_all() {
           check<Word>({130, 3}, {1, 0}, repeated, pad);
       check<Word>({5, 19, 33}, {0, 2, 1}, repeated, pad), check<Word>({5, 19, 33}, {2, 1, 0}, repeated, pad);
       check<Word>({18, 5, 40}, {1, 2, 0}, repeated, pad), check<Word>({3, 4, 5, 6}, {3, 1, 0, 2}, repeated, pad);
+      for (const long channels : {2L, 3L})  // of pixels
+        for (const long pixels : {2L, 3L, 15L, 16L, 57L}) {
+          check<Word>({2, pixels, channels}, {0, 2, 1}, repeated, pad);
+          check<Word>({2, channels, pixels}, {0, 2, 1}, repeated, pad);
+        }
     }
   check<Word>({2, 1, 3, 2, 1, 2, 3, 2}, {7, 2, 4, 0, 1, 3, 6, 5}, 4u, 1);
   check<Word>({2, 3, 2, 3, 2, 2, 3, 2}, {0, 1, 2, 3, 4, 5, 6, 7}, 0u, 0);

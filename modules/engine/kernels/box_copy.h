@@ -136,11 +136,57 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     LAMINA_SMALL for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
+/// Lanes of three registers, side by side: lane i is element `at(i)` of them.
+template <class Source, int... I>
+LAMINA_INLINE vec<float> from_three(vec<float> a, vec<float> b, vec<float> c, fold::indices<I...>) {
+  constexpr int two = 2 * width<float>;
+  const auto ab =
+      __builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (Source::at(I) < two ? Source::at(I) : 0)...);
+  return from_raw<float>(
+      __builtin_shufflevector(ab, to_raw<float>(c), (Source::at(I) < two ? I : width<float> + Source::at(I) - two)...));
+}
+/// Element `Channel` of each of `width` pixels.
+template <int Channel> struct of_channel {
+  static constexpr int at(int i) { return 3 * i + Channel; }
+};
+/// Part `Part` of pixels whose channels are in three registers.
+template <int Part> struct of_pixels {
+  static constexpr int at(int i) {
+    const int element = Part * width<float> + i;
+    return element % 3 * width<float> + element / 3;
+  }
+};
+/// Pixels of three channels to planes (`Split`) or from planes, as many as fill registers; returns their number.
+template <bool Split> LAMINA_APART long move_pixels(const float* in, float* out, long plane, long pixels) {
+  constexpr int lanes = width<float>;
+  constexpr auto all = fold::first_indices<lanes>{};
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + lanes <= pixels; i += lanes) {
+    const float* p = in + (Split ? 3 * i : i);
+    float* q = out + (Split ? i : 3 * i);
+    const long from = Split ? lanes : plane, to = Split ? plane : lanes;
+    const auto a = load(p), b = load(p + from), c = load(p + 2 * from);
+    store<float>(q, from_three<std::conditional_t<Split, of_channel<0>, of_pixels<0>>>(a, b, c, all));
+    store<float>(q + to, from_three<std::conditional_t<Split, of_channel<1>, of_pixels<1>>>(a, b, c, all));
+    store<float>(q + 2 * to, from_three<std::conditional_t<Split, of_channel<2>, of_pixels<2>>>(a, b, c, all));
+  }
+  return i;
+}
+
 /// The same for 2 or 3 rows or columns, such as the channels of pixels.
 template <class Word>
 LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, const axis& columns) {
-  const axis &few = rows.extent < columns.extent ? rows : columns, &many = &few == &rows ? columns : rows;
-  LAMINA_NO_UNROLL for (long i = 0; i < many.extent; ++i, in += many.in, out += many.out) {
+  const bool split = columns.extent < rows.extent;
+  const axis &few = split ? columns : rows, &many = split ? rows : columns;
+  long i = 0;
+  if constexpr (sizeof(Word) == 4)
+    if (few.extent == 3 && (split ? many.in : many.out) == 3) {
+      const auto* from = reinterpret_cast<const float*>(in);
+      auto* to = reinterpret_cast<float*>(out);
+      i = split ? move_pixels<true>(from, to, few.out, many.extent) : move_pixels<false>(from, to, few.in, many.extent);
+      in += i * many.in, out += i * many.out;
+    }
+  LAMINA_NO_UNROLL for (; i < many.extent; ++i, in += many.in, out += many.out) {
     out[0] = in[0];
     out[few.out] = in[few.in];
     if (few.extent == 3) out[2 * few.out] = in[2 * few.in];

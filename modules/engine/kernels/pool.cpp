@@ -206,7 +206,8 @@ LAMINA_INLINE void copy_padded(const T* row, long columns, long begin, long size
   const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = columns - begin;
   const long right = past < left ? left : past < size ? past : size;
   LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) line[c] = nothing;
-  __builtin_memcpy(line + left, row + begin + left, static_cast<std::size_t>(right - left) * sizeof(T));
+  LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>)
+      store<T>(line + c, load_lanes(row + begin + c, right - c));
   LAMINA_NO_UNROLL for (long c = right; c < size; ++c) line[c] = nothing;
 }
 /// Combines `taps` columns of `count` neighboring windows in one row; adds to `out` if they are not the first columns.
@@ -353,40 +354,34 @@ LAMINA_INLINE long divisor(const span& rows, const span& columns, bool count_pad
   return count > 0 ? count : 1;
 }
 
-/// Columns [begin, end) of a row of results whose windows are inside the map horizontally.
-struct inner_results {
-  long begin, end;
-  LAMINA_INLINE explicit inner_results(const window& w) {
-    const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
-        right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
-    begin = left.first < w.out_width ? left.first : w.out_width;
-    end = right.last > begin ? right.last : begin;
+/// Divides sums of the windows of a plain map by the numbers of their elements.
+template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool count_padding, T* out) {
+  constexpr long chunk = 512;
+  alignas(64) T columns[chunk + width<T>];
+  const auto count = [&](const span& s) { return static_cast<T>(count_padding ? s.padded : s.end - s.begin); };
+  for (long first_column = 0; first_column < w.out_width; first_column += chunk) {
+    const long size = w.out_width - first_column < chunk ? w.out_width - first_column : chunk;
+    for (long x = 0; x < size; ++x)
+      columns[x] = count(window_span(first_column + x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w));
+    for (long y = 0; y < w.out_height; ++y) {
+      const vec<T> rows(count(window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h)));
+      T* row = out + y * w.out_width + first_column;
+      for (long x = 0; x < size; x += width<T>) {
+        const vec<T> all = xsimd::max(rows, zero<T>()) * load(columns + x);
+        const vec<T> mean = quotient<T>(load_lanes(row + x, size - x), xsimd::max(all, vec<T>(T(1))));
+        if (size - x >= width<T>) store<T>(row + x, mean);
+        else store<T>(row + x, mean, kernels::first<T>(static_cast<int>(size - x)));
+      }
+    }
   }
-};
-
+}
 template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const inner_results inner(w);
-  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width) {
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width) {
     combine_windows(w, in, out, T(0), [](auto sum, auto v) __attribute__((always_inline)) { return sum + v; });
-    for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
-      const auto rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      const auto count = [&](long x) {
-        const auto columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        return static_cast<T>(divisor(rows, columns, a.count_padding != 0));
-      };
-      for (long x = 0; x < inner.begin; ++x) out[x] /= count(x);
-      for (long x = inner.end; x < w.out_width; ++x) out[x] /= count(x);
-      const vec<T> whole(inner.begin < inner.end ? count(inner.begin) : T(1));
-      for (long x = inner.begin; x < inner.end; x += width<T>) {
-        const long left = inner.end - x;
-        const vec<T> mean = quotient<T>(load_lanes(out + x, left), whole);
-        if (left >= width<T>) store<T>(out + x, mean);
-        else store<T>(out + x, mean, first<T>(static_cast<int>(left)));
-      }
-    }
+    divide_by_counts(w, a.count_padding != 0, out);
   }
 }
 
@@ -442,6 +437,17 @@ LAMINA_INLINE void row_blocked(const window& w, const float* in, float* out, con
     store<float>(out + x * lane_count, end(all, rows, columns));
   }
 }
+
+/// Columns [begin, end) of a row of results whose windows are inside the map horizontally.
+struct inner_results {
+  long begin, end;
+  LAMINA_INLINE explicit inner_results(const window& w) {
+    const reached_results left(-w.pad_w, w.stride_w, w.width, w.out_width),
+        right(w.kernel_w - 1 - w.pad_w, w.stride_w, w.width, w.out_width);
+    begin = left.first < w.out_width ? left.first : w.out_width;
+    end = right.last > begin ? right.last : begin;
+  }
+};
 
 /// Blocked maps: a register holds one pixel of a block of channels.
 template <class Begin, class Step, class End>
