@@ -1,4 +1,5 @@
-// Gathering along an axis against index arithmetic: ascending, scattered, negative and invalid positions.
+// Gathering along an axis against index arithmetic, for ascending, scattered, negative and invalid positions; the first
+// positions in order against stable sorting.
 #include "kernel_test.h"
 
 #include <algorithm>
@@ -102,12 +103,61 @@ template <class Word> void check_words() {
       }
 }
 
+/// The first `count` positions along the middle axis, in the order of stable sorting; NaN is the largest number.
+template <class T>
+void check_order(element type, long outer, long length, long inner, long count, bool largest, bool special) {
+  std::mt19937 generator(static_cast<unsigned>(length * 7 + count));
+  std::vector<T> in(at(outer * length * inner));
+  for (T& x : in) {
+    const int drawn = std::uniform_int_distribution<int>(-200, 200)(generator);
+    x = static_cast<T>(drawn);
+    if (std::is_floating_point_v<T> && special) {
+      if (drawn % 7 == 0) x = std::numeric_limits<T>::quiet_NaN();
+      else if (drawn % 5 == 0) x = static_cast<T>(drawn % 2 ? -0.0 : 0.0);
+      else if (drawn % 11 == 0) x = static_cast<T>(drawn) * std::numeric_limits<T>::infinity();
+    }
+  }
+  buffer<std::int64_t> out(at(outer * count * inner), 1);
+  std::vector<std::uint64_t> scratch(at(order_scratch(length) / 8));
+  order_args a{};
+  a.in = in.data(), a.out = out.data();
+  a.outer = outer, a.length = length, a.inner = inner, a.count = count, a.largest = largest;
+  order_of(kernel_test::tested()).of[static_cast<int>(type)](&a, scratch.data());
+  bool right = out.guards_intact();
+  for (long o = 0; o < outer; ++o)
+    for (long i = 0; i < inner; ++i) {
+      std::vector<std::int64_t> all(at(length));
+      for (long l = 0; l < length; ++l) all[at(l)] = l;
+      const auto number = [&](std::int64_t l) { return in[at((o * length + static_cast<long>(l)) * inner + i)]; };
+      const auto less = [](T x, T y) { return x < y || (x == x && y != y); };
+      std::sort(all.begin(), all.end(), [&](std::int64_t x, std::int64_t y) {
+        const T first = number(largest ? y : x), second = number(largest ? x : y);
+        return less(first, second) || (!less(second, first) && x < y);
+      });
+      for (long k = 0; k < count; ++k) right = right && out[at((o * count + k) * inner + i)] == all[at(k)];
+    }
+  BOOST_CHECK_MESSAGE(right, "the " << (largest ? "largest " : "smallest ") << count << " of " << length << ", inner "
+                                    << inner << ", " << sizeof(T) << " bytes");
+}
+template <class T> void check_orders(element type) {
+  for (const long length : {1L, 5L, 40L, 77L, 1000L})
+    for (const long count : {1L, 2L, 5L, 100L, 1000L})
+      for (const long inner : {1L, 3L})
+        for (const bool largest : {false, true})
+          for (const bool special : {false, true})
+            if (count <= length) check_order<T>(type, 2, length, inner, count, largest, special);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(positions)
 
 BOOST_AUTO_TEST_CASE(words_of_every_size) {
   check_words<std::uint8_t>(), check_words<std::uint16_t>(), check_words<std::uint32_t>(), check_words<std::uint64_t>();
+}
+BOOST_AUTO_TEST_CASE(the_first_in_order) {
+  check_orders<float>(element::f32), check_orders<double>(element::f64);
+  check_orders<std::int32_t>(element::i32), check_orders<std::int16_t>(element::i16);
 }
 BOOST_AUTO_TEST_CASE(an_axis_without_elements) {
   const std::int64_t index[9] = {};

@@ -255,15 +255,20 @@ BOOST_AUTO_TEST_CASE(operands_of_a_wrong_shape_or_type_are_refused) {
   for (const t::numbers& bias : {t::numbers{}, {1}, {4, 1}, {1, 4, 1, 1}}) {
     std::size_t count = 1;
     for (const auto extent : bias) count *= static_cast<std::size_t>(extent);
-    const auto message = refused(t::node("Conv", {"x", "w", "b"}, {"y"}),
-                                 {filters, t::floats("b", bias, t::noise(count, 2))}, {1, 1, 3, 3});
-    BOOST_TEST(message.find("its bias is ") != std::string::npos, message);
-    BOOST_TEST(message.find("; expected [4]") != std::string::npos, message);
+    for (const bytes& node :
+         {t::node("Conv", {"x", "w", "b"}, {"y"}),
+          t::node("FusedConv", {"x", "w", "b"}, {"y"}, {t::string("activation", "Relu")}, microsoft)}) {
+      const auto message = refused(node, {filters, t::floats("b", bias, t::noise(count, 2))}, {1, 1, 3, 3});
+      BOOST_TEST(message.find("its bias is ") != std::string::npos, message);
+      BOOST_TEST(message.find("; expected [4]") != std::string::npos, message);
+    }
   }
   const bytes k = t::tensor("k", t::int64, {1}, t::raw(std::vector<std::int64_t>{-1}));
   BOOST_TEST(refused(t::node("TopK", {"x", "k"}, {"y", "i"}), {k}, {3}).find("its k is -1; expected 0 or more") !=
              std::string::npos);
-  BOOST_TEST(refused(t::node("Cast", {"x"}, {"y"}), {}, {3}).find("attribute `to` is missing") != std::string::npos);
+  for (const auto type : {t::float32, t::text})
+    BOOST_TEST(refusal(model_of({t::node("Cast", {"x"}, {"y"})}, {}, {t::value("x", type, {3})}))
+                   .find("attribute `to` is missing") != std::string::npos);
   BOOST_TEST(refused(t::node("Gather", {"x", "x"}, {"y"}), {}, {3}).find("expected integers") != std::string::npos);
   BOOST_TEST(refused(t::node("Gemm", {"x", "x"}, {"y"}), {}, {1, 2, 3, 3}).find("expected two matrices") !=
              std::string::npos);

@@ -117,17 +117,17 @@ BOOST_AUTO_TEST_CASE(what_is_not_read) {
 // Extents beyond the file's data are refused before memory is allocated.
 BOOST_AUTO_TEST_CASE(sizes_that_are_wrong) {
   memory::limit(memory::counters().current + (std::int64_t(64) << 20));
-  BOOST_TEST(refused(bmp(24, 20000, 5000, bmp_rows), "; expected a file of more than 70 bytes"));
+  BOOST_TEST(refused(bmp(24, 20000, 5000, bmp_rows), " bytes; got 70 (is it truncated?)"));
   BOOST_TEST(refused(bmp(24, 2, 3, bmp_rows), "ends before its last pixel"));
   BOOST_TEST(refused(bmp(24, -2, 2, bmp_rows), "; expected 1 to 2^27 pixels"));
   BOOST_TEST(refused(bmp(24, 2, std::numeric_limits<std::int32_t>::min(), bmp_rows), "; expected 1 to 2^27 pixels"));
-  BOOST_TEST(refused(text_file("P6 9000 9000 255 "), "; expected a file of more than "));
+  BOOST_TEST(refused(text_file("P6 9000 9000 255 "), "; expected at least "));
   BOOST_TEST(refused(text_file("P6 2 2 255 1234567"), "ends before its last pixel"));
   BOOST_TEST(refused(text_file("P3 2 2 255 1 2 3 4 5 6 7 8 9 10 11"), "ends before its last pixel"));
   BOOST_TEST(refused(text_file("P6 99999999999999999999 2 255 "), "damaged PNM header"));
   if (reads(png_rgb)) {
     BOOST_TEST(refused(png_huge, "; expected 1 to 2^27 pixels"));
-    BOOST_TEST(refused(png_large, "; expected a file of more than "));
+    BOOST_TEST(refused(png_large, "; expected at least "));
   }
   if (reads(jpeg)) BOOST_TEST(refused(jpeg_huge, "; expected 1 to 2^27 pixels"));
   memory::limit(0);

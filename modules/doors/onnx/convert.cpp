@@ -63,6 +63,10 @@ class node_call {
   /// The same in a type with arithmetic: float16, bfloat16 and float8 become float32, unsigned integers above 8 bits
   /// become int64; `give_like` converts back.
   value number(std::size_t i);
+  /// Operand i, a bias. Errors: file_error if it is not a vector of `channels`.
+  value bias(std::size_t i, dim channels);
+  /// Operand i as int64 positions. Errors: file_error if it has real numbers.
+  value positions(std::size_t i);
   const tensor_type& type(std::size_t i) { return operator[](i).type(); }
   const shape& dims(std::size_t i) { return type(i).dims; }
   int rank(std::size_t i) { return type(i).dims.rank; }

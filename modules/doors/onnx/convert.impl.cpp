@@ -42,13 +42,27 @@ void node_call::statistic(std::size_t i) {
   const auto& made = operands_[i]->state;  // another node may have used it before
   if (made && !made->empty()) around.context().states.find(made->owner().at(made->id().node).name)->trainable(false);
 }
+namespace {
+bool has_real_numbers(dtype e) { return is_floating(e) || (e >= dtype::float8_e4m3fn && e <= dtype::float4_e2m1); }
+}  // namespace
+
 value node_call::number(std::size_t i) {
   value v = operator[](i);
   const dtype e = v.type().element;
   if (is_real(e) || is_integer(e) || e == dtype::boolean) return v;
   if (e == dtype::string) unsupported("it does not support strings");
-  const bool is_float = is_floating(e) || (e >= dtype::float8_e4m3fn && e <= dtype::float4_e2m1);
-  return cast_to(v, is_float ? dtype::float32 : dtype::int64);
+  return cast_to(v, has_real_numbers(e) ? dtype::float32 : dtype::int64);
+}
+value node_call::bias(std::size_t i, dim channels) {
+  value b = number(i);
+  const bool known = channels.is_number() && b.shape().rank == 1 && b.shape()[0].is_number();
+  if (b.shape().rank != 1 || (known && b.shape()[0] != channels))
+    fail("its bias is ", b.shape(), "; expected ", shape{channels});
+  return b;
+}
+value node_call::positions(std::size_t i) {
+  if (has_real_numbers(type(i).element)) fail("operand ", i, " is ", type(i), "; expected integers");
+  return cast_to(operator[](i), dtype::int64);
 }
 const any_tensor* node_call::known(std::size_t i) const {
   return has(i) && operands_[i]->data ? &operands_[i]->data : nullptr;

@@ -9,12 +9,7 @@ namespace lamina::onnx {
 
 namespace {
 
-value positions(node_call& c, std::size_t i) {
-  if (is_floating(c.type(i).element)) c.fail("operand ", i, " is ", c.type(i), "; expected integers");
-  return c.cast_to(c[i], dtype::int64);
-}
-
-void gather(node_call& c) { c.give(0, lamina::gather(c[0], positions(c, 1), c.axis(c.integer("axis", 0), c.rank(0)))); }
+void gather(node_call& c) { c.give(0, lamina::gather(c[0], c.positions(1), c.axis(c.integer("axis", 0), c.rank(0)))); }
 
 constexpr converter_entry entries[] = {
     {"Gather", 1, gather},

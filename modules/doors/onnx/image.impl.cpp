@@ -92,10 +92,7 @@ windows read_windows(node_call& c, value& x, std::vector<std::int64_t> kernel, d
 
 // Operand i, a bias of `channels`, for results of a rank.
 value channel_vector(node_call& c, std::size_t i, dim channels, int rank) {
-  const value b = c.number(i);
-  const bool known = channels.is_number() && b.shape().rank == 1 && b.shape()[0].is_number();
-  if (b.shape().rank != 1 || (known && b.shape()[0] != channels))
-    c.fail("its bias is ", b.shape(), "; expected ", shape{channels});
+  const value b = c.bias(i, channels);
   lamina::axes after;
   for (int axis = 1; axis < rank - 1; ++axis) after.values[after.count++] = axis;
   return after.count ? value(lamina::unsqueeze(b, after)) : b;

@@ -9,10 +9,6 @@ namespace lamina::onnx {
 
 namespace {
 
-value positions(node_call& c, std::size_t i) {
-  if (is_floating(c.type(i).element)) c.fail("operand ", i, " is ", c.type(i), "; expected integers");
-  return c.cast_to(c[i], dtype::int64);
-}
 value one_number(const value& v) { return v.shape().rank ? value(lamina::reshape(v, lamina::shape{})) : v; }
 
 scatter_reduction reduction_of(node_call& c) {
@@ -25,22 +21,22 @@ scatter_reduction reduction_of(node_call& c) {
   c.fail("attribute `reduction` is `", printable(name), "`; expected none, add, mul, max or min");
 }
 void gather_nd(node_call& c) {
-  c.give(0, lamina::gather_nd(c[0], positions(c, 1), {.batch_dims = c.integer("batch_dims", 0)}));
+  c.give(0, lamina::gather_nd(c[0], c.positions(1), {.batch_dims = c.integer("batch_dims", 0)}));
 }
 void gather_elements(node_call& c) {
-  c.give(0, lamina::gather_elements(c[0], positions(c, 1), {c.axis(c.integer("axis", 0), c.rank(0))}));
+  c.give(0, lamina::gather_elements(c[0], c.positions(1), {c.axis(c.integer("axis", 0), c.rank(0))}));
 }
 void scatter_nd(node_call& c) {
   const auto how = reduction_of(c);
-  if (how == scatter_reduction::none) return c.give(0, lamina::scatter_nd(c[0], positions(c, 1), c[2]));
-  c.give_like(0, lamina::scatter_nd(c.number(0), positions(c, 1), c.number(2), {.reduction = how}));
+  if (how == scatter_reduction::none) return c.give(0, lamina::scatter_nd(c[0], c.positions(1), c[2]));
+  c.give_like(0, lamina::scatter_nd(c.number(0), c.positions(1), c.number(2), {.reduction = how}));
 }
 void scatter_elements(node_call& c) {
   const auto how = reduction_of(c);
   const int axis = c.axis(c.integer("axis", 0), c.rank(0));
   if (how == scatter_reduction::none)
-    return c.give(0, lamina::scatter_elements(c[0], positions(c, 1), c[2], {.axis = axis}));
-  c.give_like(0, lamina::scatter_elements(c.number(0), positions(c, 1), c.number(2), {.axis = axis, .reduction = how}));
+    return c.give(0, lamina::scatter_elements(c[0], c.positions(1), c[2], {.axis = axis}));
+  c.give_like(0, lamina::scatter_elements(c.number(0), c.positions(1), c.number(2), {.axis = axis, .reduction = how}));
 }
 void tensor_scatter(node_call& c) {
   const std::string mode = c.string("mode", "linear");
@@ -48,18 +44,18 @@ void tensor_scatter(node_call& c) {
   const int rank = c.rank(0);
   const int axis = c.axis(c.integer("axis", -2), rank);
   if (axis == 0) c.fail("axis 0 is the batch axis");
-  if (c.has(2)) return c.give(0, lamina::tensor_scatter(c[0], c[1], positions(c, 2), {axis, mode == "circular"}));
+  if (c.has(2)) return c.give(0, lamina::tensor_scatter(c[0], c[1], c.positions(2), {axis, mode == "circular"}));
   c.give(0, lamina::tensor_scatter(c[0], c[1], {axis, mode == "circular"}));
 }
 void reverse_sequence(node_call& c) {
   const int time = c.axis(c.integer("time_axis", 0), c.rank(0)), batch = c.axis(c.integer("batch_axis", 1), c.rank(0));
-  c.give(0, lamina::reverse_sequence(c[0], positions(c, 1), {time, batch}));
+  c.give(0, lamina::reverse_sequence(c[0], c.positions(1), {time, batch}));
 }
 
 void trilu(node_call& c) {
   if (c.rank(0) < 2) c.fail("its operand has rank ", c.rank(0), "; expected 2 or more");
   const bool upper = c.flag("upper", true);
-  c.give(0, c.has(1) ? lamina::trilu(c[0], one_number(positions(c, 1)), {upper}) : lamina::trilu(c[0], 0, {upper}));
+  c.give(0, c.has(1) ? lamina::trilu(c[0], one_number(c.positions(1)), {upper}) : lamina::trilu(c[0], 0, {upper}));
 }
 void eye_like(node_call& c) {
   if (c.rank(0) != 2) c.fail("its operand has rank ", c.rank(0), "; expected 2");
@@ -72,7 +68,7 @@ void one_hot(node_call& c) {
 }
 
 template <bool Product> void running(node_call& c) {
-  c.give_like(0, lamina::running_along(c.number(0), one_number(positions(c, 1)),
+  c.give_like(0, lamina::running_along(c.number(0), one_number(c.positions(1)),
                                        {Product, c.flag("exclusive"), c.flag("reverse")}));
 }
 
@@ -96,7 +92,7 @@ void top_k(node_call& c) {
   std::optional<std::vector<std::int64_t>> known;
   if (c.opset < 10) known = std::vector{c.integer("k")};
   else known = c.known_integers(1);
-  if (!known) return give(lamina::top_k(x, positions(c, 1), {.axis = axis, .largest = largest}));
+  if (!known) return give(lamina::top_k(x, c.positions(1), {.axis = axis, .largest = largest}));
   if (known->size() != 1) c.fail("its k has ", known->size(), " numbers; expected 1");
   if ((*known)[0] < 0) c.fail("its k is ", (*known)[0], "; expected 0 or more");
   give(lamina::top_k(x, {.k = (*known)[0], .axis = axis, .largest = largest}));
@@ -141,7 +137,7 @@ void non_max_suppression(node_call& c) {
                                                   .max_per_class = std::max<std::int64_t>(max, 0),
                                                   .centers = centers}));
   }
-  const value max = c.has(2) ? positions(c, 2) : c.constant(0., dtype::int64);
+  const value max = c.has(2) ? c.positions(2) : c.constant(0., dtype::int64);
   const value overlap = c.has(3) ? c.cast_to(c[3], e) : c.constant(0., e);
   const value above = c.has(4) ? c.cast_to(c[4], e) : c.constant(least, e);
   c.give(0, lamina::non_max_suppression(boxes, scores, one_number(max), one_number(overlap), one_number(above),

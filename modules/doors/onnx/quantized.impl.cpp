@@ -532,12 +532,13 @@ void qlinear_conv(node_call& c) {
         !weights.empty()) {
       value y = convolved(c, lamina::dequantize(int8_operand(c, 0), x_as), weights);
       if (c.has(8))
-        y = y + align_to_axis(c, c.cast_to(c[8], dtype::float32) * (x_as.scale * scales_of_weights(c)), y, 1);
+        y = y + align_to_axis(
+                    c, c.cast_to(c.bias(8, y.shape()[1]), dtype::float32) * (x_as.scale * scales_of_weights(c)), y, 1);
       return c.give(0, from_int8(c, lamina::quantize(y, y_as), e));
     }
   }
   value y = integer_convolution(c, 0, 2, 3, 5);
-  if (c.has(8)) y = y + align_to_axis(c, c.cast_to(c[8], y.type().element), y, 1);
+  if (c.has(8)) y = y + align_to_axis(c, c.cast_to(c.bias(8, y.shape()[1]), y.type().element), y, 1);
   c.give(0, saturated(c, y * product_scale(c, y, 1), lamina::reshape(c[7], shape{}), e));
 }
 

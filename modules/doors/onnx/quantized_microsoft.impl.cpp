@@ -364,7 +364,7 @@ void fused_gemm(node_call& c) {
 }
 void fused_conv(node_call& c) {
   value y = convolved(c, c.number(0), c.number(1));
-  if (c.has(2)) y = y + align_to_axis(c, c.number(2), y, 1);
+  if (c.has(2)) y = y + align_to_axis(c, c.bias(2, y.shape()[1]), y, 1);
   if (c.has(3)) y = y + c.number(3);
   c.give_like(0, activated(c, y, c.string("activation", ""), c.reals("activation_params")));
 }

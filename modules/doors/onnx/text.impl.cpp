@@ -208,8 +208,11 @@ void convert_strings(node_call& c, converter convert) {
   const bool standard = c.node.domain.empty() || c.node.domain == "ai.onnx" || c.node.domain == "ai.onnx.ml";
   bool any = false;
   for (std::size_t i = 0; i < c.size(); ++i) any = any || holds_strings(c, i);
-  if (standard && op == "Cast" && (any || c.element("to", dtype::float32) == dtype::string))
-    return cast(c, c.element("to", dtype::float32));
+  if (standard && op == "Cast") {
+    if (!c.has_attribute("to")) c.fail("attribute `to` is missing");
+    const dtype to = c.element("to", dtype::float32);
+    if (any || to == dtype::string) return cast(c, to);
+  }
   if (!standard || !any) return convert(c);
   if (op == "CastLike") return cast(c, c.type(1).element);
   if (op == "Equal") return c.give(0, lamina::equal_strings(c[0], c[1]));

@@ -14,8 +14,10 @@ picture picture_of(std::int64_t height, std::int64_t width, std::size_t bytes, s
   t << "is a picture of " << height << " x " << width << " pixels";
   if (height < 1 || width < 1 || height > max_side || width > max_side || height * width > max_pixels)
     return no_picture((t << "; expected 1 to 2^27 pixels").string());
-  if ((height * width - 1) / pixels_per_byte > static_cast<std::int64_t>(bytes))
-    return no_picture((t << "; expected a file of more than " << bytes << " bytes (is it truncated?)").string());
+  const std::int64_t needed = (height * width - 1) / pixels_per_byte;
+  if (needed > static_cast<std::int64_t>(bytes))
+    return no_picture(
+        (t << "; expected at least " << needed << " bytes; got " << bytes << " (is it truncated?)").string());
   return {any_tensor({dtype::uint8, {height, width, 3}})};
 }
 

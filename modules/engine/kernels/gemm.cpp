@@ -145,7 +145,7 @@ extern "C" void LAMINA_KERNEL(gemm_f32_rows)(const void* args, void*) noexcept {
 extern "C" void LAMINA_KERNEL(gemm_f32_row)(const void* args, void*) noexcept {
   run_row(*static_cast<const gemm_args*>(args));
 }
-// Rows of more than `row_vectors` registers, by the registers of the last block.
+// Rows of more than `row_vectors` registers or more than one K block, by the registers of the last block.
 #if LAMINA_REGISTERS == 32
 #define LAMINA_EACH_REST(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7) f(8) f(9)
 #else

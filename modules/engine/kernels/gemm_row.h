@@ -69,7 +69,13 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
 }
-/// The same with a fixed order of sums, that of all products: one chain in each K block.
+/// The same for the last panel of `vectors` registers, with relaxed summation.
+template <int Vectors>
+LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const float* b, long column) {
+  if (vectors == Vectors) row_of_panels<Vectors, free_chains(Vectors), masking::last>(g, b, column);
+  else if constexpr (Vectors > 1) row_of_last_panel<Vectors - 1>(vectors, g, b, column);
+}
+/// `Vectors` registers of a row of any length, in the order of sums of all products: one chain in each K block.
 template <int Vectors, masking Masking>
 LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long column) {
   const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
@@ -87,18 +93,11 @@ LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long c
   finish_row<float, Vectors, Masking>(total, lanes,
                                       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
 }
-/// The same for the last panel of `vectors` registers, with relaxed summation.
-template <int Vectors>
-LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const float* b, long column) {
-  if (vectors == Vectors) row_of_panels<Vectors, free_chains(Vectors), masking::last>(g, b, column);
-  else if constexpr (Vectors > 1) row_of_last_panel<Vectors - 1>(vectors, g, b, column);
-}
-
 /// A whole product that `is_row` with one K block and at most `row_vectors` registers, as counted by `prepare`.
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// A whole product that `is_row`, with relaxed summation.  A stream reads the same weights again and again: if they do
+/// A whole product that `is_row` with one K block, with relaxed summation.  A stream reads the same weights again and again: if they do
 /// not fit in L1, every other run processes the panels from last to first, so that it reads the panels that are still
 /// cached before they are evicted.
 LAMINA_INLINE void run_row(const gemm_args& g) {

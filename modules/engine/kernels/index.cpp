@@ -262,6 +262,14 @@ LAMINA_APART entry* sort(entry* all, entry* other, long n, int bytes) {
   }
   return all;
 }
+/// The first of contiguous elements [l, n), in steps of a register, where one comes before `last` or is a NaN.
+template <class T> LAMINA_INLINE long next_candidates(const T* in, long l, long n, T last, bool largest) {
+  constexpr int lanes = width<T>;
+  const vec<T> bound(last);
+  if (largest) LAMINA_NO_UNROLL while (l + lanes <= n && xsimd::all(load(in + l) <= bound)) l += lanes;
+  else LAMINA_NO_UNROLL while (l + lanes <= n && xsimd::all(load(in + l) >= bound)) l += lanes;
+  return l;
+}
 template <class T> void order(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const order_args*>(args);
   auto* entries = static_cast<entry*>(scratch);
@@ -274,11 +282,19 @@ template <class T> void order(const void* args, void* scratch) noexcept {
       if (4 * k <= n) {
         for (long l = 0; l < k; ++l) entries[l] = {key_of(in[l * a.inner], a.largest), l};
         for (long l = k / 2; l-- > 0;) sift(entries, k, l);
-        for (long l = k; l < n && k > 0; ++l) {
-          const std::uint64_t key = key_of(in[l * a.inner], a.largest);
-          if (key >= entries[0].key) continue;
-          entries[0] = {key, l};
-          sift(entries, k, 0);
+        for (long l = k; l < n && k > 0;) {
+          long end = n;
+          if constexpr (is_float<T>)
+            if (a.inner == 1) {
+              l = next_candidates(in, l, n, in[entries[0].at], a.largest);
+              end = l + width<T> < n ? l + width<T> : n;
+            }
+          for (; l < end; ++l) {
+            const std::uint64_t key = key_of(in[l * a.inner], a.largest);
+            if (key >= entries[0].key) continue;
+            entries[0] = {key, l};
+            sift(entries, k, 0);
+          }
         }
         for (long l = k; l-- > 1;) {
           const entry last = entries[0];
