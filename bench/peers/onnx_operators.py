@@ -2,10 +2,10 @@
 """Models of one operator each, in the sizes of real networks, and their times in ONNX Runtime.
 
     onnx_operators.py FOLDER [--quick]              writes FOLDER/<number>.onnx, inputs, and FOLDER/list.json
-    onnx_operators.py FOLDER --family NAME --threads N --seconds S
+    onnx_operators.py FOLDER --family NAME --expected RESULTS --threads N --seconds S
                                                     measures the models of a family; prints JSON: seconds by title
 
-A model whose results are not those in FOLDER/<number>/, if that exists, is not measured: its time means nothing."""
+A model whose results are not those in RESULTS/<number>/ is left out: its time means nothing."""
 import argparse
 import json
 import pathlib
@@ -30,7 +30,7 @@ class Operators:
 
     def add(self, family, title, op, inputs, constants=(), outputs=1, opset=OPSET, **attributes):
         """A model of one node; `inputs`: shapes of floats, or arrays of positions; `constants`: arrays, None for a missing operand."""
-        self.add_nodes(family, title, [(op, len(inputs), constants, outputs, attributes)], inputs, opset)
+        self.add_nodes(family, title, [(op, constants, outputs, attributes)], inputs, opset)
 
     def add_nodes(self, family, title, chain, inputs, opset=OPSET):
         """The same for a chain: the first node takes the inputs, each other one the result before it."""
@@ -40,7 +40,7 @@ class Operators:
             arrays.append(array)
             infos.append(helper.make_tensor_value_info(f"x{i}", helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
         before = [f"x{i}" for i in range(len(inputs))]
-        for number, (op, _, constants, outputs, attributes) in enumerate(chain):
+        for number, (op, constants, outputs, attributes) in enumerate(chain):
             operands = list(before)
             for array in constants:
                 operands.append("" if array is None else f"c{len(initializers)}")
@@ -50,13 +50,7 @@ class Operators:
             nodes.append(helper.make_node(op, operands, before, **attributes))
         graph = helper.make_graph(nodes, "operator", infos, [helper.make_empty_tensor_value_info(name) for name in before], initializers)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
-        graph = onnx.shape_inference.infer_shapes(model).graph
-        known = {info.name: info for info in graph.value_info}
-        for i, output in enumerate(model.graph.output):
-            if not output.HasField("type"):
-                inferred = known.get(output.name) or next(one for one in graph.output if one.name == output.name)
-                model.graph.output[i].CopyFrom(inferred)
-        self.all.append((family, title, model, arrays))
+        self.all.append((family, title, onnx.shape_inference.infer_shapes(model), arrays))
 
 
 def convolutions(o):
@@ -100,8 +94,7 @@ def elementwise(o):
         for name, other in (("", tensor), (", a row", (1024,)), (", a column", (64, 1))):
             o.add("functions of elements", f"{op}{name}", op, [tensor, other])
     o.add("functions of elements", "Mod", "Mod", [tensor, tensor], fmod=1)
-    o.add_nodes("functions of elements", "Cast to int32 and back", [("Cast", 1, (), 1, {"to": TensorProto.INT32}), ("Cast", 1, (), 1, {"to": TensorProto.FLOAT})],
-                [tensor])
+    o.add_nodes("functions of elements", "Cast to int32 and back", [("Cast", (), 1, {"to": to}) for to in (TensorProto.INT32, TensorProto.FLOAT)], [tensor])
 
 
 def reductions(o):
@@ -191,7 +184,7 @@ def write(folder, quick):
     (folder / "list.json").write_text(json.dumps(known))
 
 
-def measure(folder, family, threads, seconds):
+def measure(folder, family, expected, threads, seconds):
     import onnxruntime
 
     from difference import mean_difference
@@ -208,7 +201,7 @@ def measure(folder, family, threads, seconds):
         inputs = [np.load(folder / f"{number}_x{i}.npy") for i in range(one["inputs"])]
         call, results = onnxruntime_session(str(folder / f"{number}.onnx"), inputs, threads, "float32")
         times = seconds_of_runs(call, seconds)
-        files = sorted((folder / str(number)).glob("*.npy"))
+        files = sorted((expected / str(number)).glob("*.npy"))
         if all(mean_difference(np.load(ours), theirs) < 1e-3 for ours, theirs in zip(files, results())):
             said[one["title"]] = max(times[0] - overhead, 1e-9)
     print(json.dumps(said))
@@ -219,11 +212,12 @@ def main():
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--family")
+    parser.add_argument("--expected", type=pathlib.Path)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0.1)
     a = parser.parse_args()
     if a.family:
-        measure(a.folder, a.family, a.threads, a.seconds)
+        measure(a.folder, a.family, a.expected, a.threads, a.seconds)
     else:
         write(a.folder, a.quick)
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,28 +65,25 @@ given given_for(const std::string& model, const program& p, const std::string& o
 }
 
 namespace {
+// A tensor of bits as one of type `e`; another tensor stays.
+template <class Bits> any_tensor with_bits(const any_tensor& t, dtype e, int low, int high, const std::string& file) {
+  if (t.element() != dtype_of<Bits>) return t;
+  for (int x : t.elements<Bits>())
+    if (x < low || x > high)
+      throw value_error(
+          text_of(file, ": the element ", x, " is out of range for ", e, "; expected ", low, " to ", high));
+  return any_tensor(t.memory(), {e, t.shape()});
+}
 // npy files lack some element types: bfloat16 is given as uint16, types of up to one byte as integers of the same bits.
 any_tensor as_element(const any_tensor& t, dtype e, const std::string& file) {
-  const bool is_signed = e == dtype::int4 || e == dtype::int2;
-  const dtype bits = e == dtype::bfloat16                             ? dtype::uint16
-                     : e < dtype::float8_e4m3fn || e >= dtype::string ? e
-                     : is_signed                                      ? dtype::int8
-                                                                      : dtype::uint8;
-  if (bits == e || t.element() != bits) return t;
-  const int used = e == dtype::float4_e2m1 || e == dtype::int4 || e == dtype::uint4 ? 4
-                   : e == dtype::int2 || e == dtype::uint2                          ? 2
-                                                                                    : 8;
-  const auto check = [&](int element) {
-    const int low = is_signed ? -(1 << (used - 1)) : 0, high = low + (1 << used) - 1;
-    if (element < low || element > high)
-      throw value_error(
-          text_of(file, ": the element ", element, " is out of range for ", e, "; expected ", low, " to ", high));
-  };
-  if (bits == dtype::int8)
-    for (std::int8_t x : t.elements<std::int8_t>()) check(x);
-  else if (bits == dtype::uint8)
-    for (std::uint8_t x : t.elements<std::uint8_t>()) check(x);
-  return any_tensor(t.memory(), {e, t.shape()});
+  if (e == dtype::bfloat16) return with_bits<std::uint16_t>(t, e, 0, 0xffff, file);
+  if (e == dtype::string) return t;
+  return with_type(e, [&]<class T>() {
+    if constexpr (requires { T::lowest; }) return with_bits<decltype(T::v)>(t, e, T::lowest, T::highest, file);
+    else if constexpr (std::is_class_v<T> && sizeof(T) == 1)
+      return with_bits<std::uint8_t>(t, e, 0, e == dtype::float4_e2m1 ? 15 : 255, file);
+    else return t;
+  });
 }
 }  // namespace
 

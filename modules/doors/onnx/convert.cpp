@@ -106,7 +106,9 @@ class node_call {
   const type_message* type_attribute(std::string_view name) const;
   /// The type that a message declares. Errors: file_error, unsupported_error.
   tensor_type type_in(const type_message& m) const;
-  /// The attribute as an element type code. Errors: unsupported_error for a type that lamina does not have.
+  /// The attribute as an element type code. Errors: unsupported_error for a type that lamina does not have; without a
+  /// default, file_error if it is missing.
+  dtype element(std::string_view name) const;
   dtype element(std::string_view name, dtype otherwise) const;
 
   // ---- results ----
@@ -228,6 +230,8 @@ value place_of_label(node_call& c, const value& x, const any_tensor& keys);
 /// Matrix product with NumPy semantics: a vector on the left is a row, one on the right a column, and the added axis is
 /// removed again.
 value numpy_product(const value& a, const value& b);
+/// Whether elements are real numbers, of 4 bits or more.
+bool has_real_numbers(dtype e);
 
 /// Sets `extents` of the result if it is an int64 scalar or vector computed from shapes.
 void propagate_extents(node_call& c);

@@ -42,10 +42,7 @@ void node_call::statistic(std::size_t i) {
   const auto& made = operands_[i]->state;  // another node may have used it before
   if (made && !made->empty()) around.context().states.find(made->owner().at(made->id().node).name)->trainable(false);
 }
-namespace {
 bool has_real_numbers(dtype e) { return is_floating(e) || (e >= dtype::float8_e4m3fn && e <= dtype::float4_e2m1); }
-}  // namespace
-
 value node_call::number(std::size_t i) {
   value v = operator[](i);
   const dtype e = v.type().element;
@@ -204,8 +201,11 @@ const type_message* node_call::type_attribute(std::string_view name) const {
   return a && !a->types.empty() ? &a->types[0] : nullptr;
 }
 dtype node_call::element(std::string_view name, dtype otherwise) const {
+  return find(name, form::integer) ? element(name) : otherwise;
+}
+dtype node_call::element(std::string_view name) const {
   const auto* a = find(name, form::integer);
-  if (!a) return otherwise;
+  if (!a) fail("attribute `", name, "` is missing");
   const bool is_code = a->integer >= 0 && a->integer < (1 << 16);
   const auto code = is_code ? static_cast<element_code>(a->integer) : element_code::none;
   const auto e = element_of(code);

@@ -195,7 +195,7 @@ void cast_into(node_call& c, dtype to) {
                                                                                    : power_rounding::nearest},
                                     x));
 }
-void cast(node_call& c) { cast_into(c, c.element("to", dtype::float32)); }
+void cast(node_call& c) { cast_into(c, c.element("to")); }
 void cast_like(node_call& c) { cast_into(c, c.type(1).element); }
 void bit_cast(node_call& c) { c.give(0, lamina::apply<op::bit_cast>({c.element("to", dtype::float32)}, c[0])); }
 void identity(node_call& c) { c.results[0] = c.operand(0); }

@@ -172,8 +172,7 @@ void cast(node_call& c, dtype to) {
     const dtype e = c.type(0).element;
     return c.give(0, lamina::number_to_string(e == dtype::uint64 ? c[0] : c.number(0)));
   }
-  const bool is_float = is_floating(to) || (to >= dtype::float8_e4m3fn && to <= dtype::float4_e2m1);
-  const dtype read = is_read(to) ? to : is_float ? dtype::float32 : dtype::int64;
+  const dtype read = is_read(to) ? to : has_real_numbers(to) ? dtype::float32 : dtype::int64;
   c.give(0, c.cast_to(lamina::string_to_number(c[0], read), to));
 }
 
@@ -209,8 +208,7 @@ void convert_strings(node_call& c, converter convert) {
   bool any = false;
   for (std::size_t i = 0; i < c.size(); ++i) any = any || holds_strings(c, i);
   if (standard && op == "Cast") {
-    if (!c.has_attribute("to")) c.fail("attribute `to` is missing");
-    const dtype to = c.element("to", dtype::float32);
+    const dtype to = c.element("to");
     if (any || to == dtype::string) return cast(c, to);
   }
   if (!standard || !any) return convert(c);

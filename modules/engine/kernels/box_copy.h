@@ -173,7 +173,7 @@ template <bool Split> LAMINA_APART long move_pixels(const float* in, float* out,
   return i;
 }
 
-/// The same for 2 or 3 rows or columns, such as the channels of pixels.
+/// out[j, i] = in[i, j] for 2 or 3 rows or columns, such as the channels of pixels.
 template <class Word>
 LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, const axis& columns) {
   const bool split = columns.extent < rows.extent;

@@ -35,7 +35,7 @@ LAMINA_INLINE bool is_column(const gemm_args& g) {
 /// Chains per sum for relaxed summation of `vectors` registers: together enough to hide the latency.
 constexpr int free_chains(int vectors) { return vectors <= 2 ? 4 : vectors <= 4 ? 2 : 1; }
 
-/// One K block of a row, from row `p` of its panels to row `end`: adds it to the sums, `Chains` chains for each register.
+/// Adds rows [p, end) of the panels, times their elements of the row, to the sums: `Chains` chains for each register.
 template <int Vectors, int Chains> LAMINA_INLINE void add_products(const gemm_args& g, const float* b, long p, long end,
                                                                    vec<float> (&chain)[Chains][Vectors]) {
   const long panel = g.k * panel_columns<float>;
@@ -93,21 +93,27 @@ LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long c
   finish_row<float, Vectors, Masking>(total, lanes,
                                       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
 }
+/// The whole blocks of a row of any length, with a fixed order of sums; returns the column after them.
+template <int Vectors> LAMINA_APART long whole_blocks_of_long_row(const gemm_args& g) {
+  constexpr long columns = Vectors * width<float>;
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + columns <= g.n; i += columns)
+      row_of_long_panels<Vectors, masking::whole>(g, static_cast<const float*>(g.b) + i * g.k, i);
+  return i;
+}
+
 /// A whole product that `is_row` with one K block and at most `row_vectors` registers, as counted by `prepare`.
 template <int Vectors, masking Masking, int Chains> LAMINA_INLINE void run_short_row(const gemm_args& g) {
   row_of_panels<Vectors, Chains, Masking>(g, static_cast<const float*>(g.b), 0);
 }
-/// A whole product that `is_row` with one K block, with relaxed summation.  A stream reads the same weights again and again: if they do
-/// not fit in L1, every other run processes the panels from last to first, so that it reads the panels that are still
-/// cached before they are evicted.
+/// A whole product that `is_row` with one K block, with relaxed summation.  A stream reads the same weights again and
+/// again: if they do not fit in L1, every other run processes the panels from last to first, so that it reads those
+/// that are still cached before they are evicted.
 LAMINA_INLINE void run_row(const gemm_args& g) {
-  constexpr long block = row_block * width<float>, panel = panel_columns<float>;
+  constexpr long panel = panel_columns<float>;
   constexpr int chains = free_chains(tile_vectors);
   const auto* b = static_cast<const float*>(g.b);
-  long first = 0;
-  if (fits_first_cache(g))
-    LAMINA_NO_UNROLL for (; first + block <= g.n; first += block)
-        row_of_panels<row_block, 1, masking::whole>(g, b + first * g.k, first);
+  const long first = fits_first_cache(g) ? whole_blocks_of_long_row<row_block>(g) : 0;
   const bool back = (const_cast<gemm_args&>(g).direction ^= 1) != 0;
   const long panels = parts(g.n - first, panel);
   LAMINA_NO_UNROLL for (long i = 0; i < panels; ++i) {
@@ -117,14 +123,6 @@ LAMINA_INLINE void run_row(const gemm_args& g) {
   }
 }
 
-/// The whole blocks of a row of any length, with a fixed order of sums; returns the column after them.
-template <int Vectors> LAMINA_APART long whole_blocks_of_long_row(const gemm_args& g) {
-  constexpr long columns = Vectors * width<float>;
-  long i = 0;
-  LAMINA_NO_UNROLL for (; i + columns <= g.n; i += columns)
-      row_of_long_panels<Vectors, masking::whole>(g, static_cast<const float*>(g.b) + i * g.k, i);
-  return i;
-}
 /// A whole product that `is_row`, of any length, with a fixed order of sums; the last block has `Rest` registers, or 0
 /// for none.
 template <int Rest> LAMINA_INLINE void run_long_row(const gemm_args& g) {
