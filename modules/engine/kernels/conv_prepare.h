@@ -166,7 +166,7 @@ template <class Form> LAMINA_INLINE int row_unit(const window& w, bool planar) {
   if (w.groups > 1) return 0;
   if (takes_winograd(w, planar)) return static_cast<int>(winograd_size(w));
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? 2 : 0;
+  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? 1 : 0;
 }
 
 }  // namespace blocked

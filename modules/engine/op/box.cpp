@@ -48,17 +48,46 @@ struct box_step {
   }
 };
 
+/// Parts of one image: 1, 2 or 4, each of at least `grain` flops; 1 where there are images for every thread.
+inline std::int64_t parts_of_image(const emission& e, std::int64_t images, double flops_per_image, double grain) {
+  constexpr std::int64_t max = 4;
+  if (e.compact() || images >= max) return 1;
+  const auto wanted = std::clamp(static_cast<std::int64_t>(flops_per_image / grain), std::int64_t(1), max);
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
+}
+
+constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
+
+/// The largest part, in rows, of a map of `rows` that is cut into `parts` of whole bands.
+constexpr std::int64_t largest_part(std::int64_t rows, std::int64_t rows_per_band, std::int64_t parts) {
+  const std::int64_t bands = divide_up(rows, rows_per_band);
+  const auto begin = [&](std::int64_t part) { return std::min(part * bands / parts * rows_per_band, rows); };
+  std::int64_t largest = 0;
+  for (std::int64_t i = 0; i < parts; ++i) largest = std::max(largest, begin(i + 1) - begin(i));
+  return largest;
+}
+
+/// Rows per band, from `min` or half of `max` to `max`, for which two threads, and then four, have the most equal parts.
+constexpr std::int64_t balanced_band(std::int64_t rows, std::int64_t min, std::int64_t max) {
+  const auto parts_with = [&](std::int64_t band) {
+    return std::pair(largest_part(rows, band, 2), largest_part(rows, band, 4));
+  };
+  std::int64_t best = max;
+  for (std::int64_t band = max - 1; band >= min && 2 * band >= max; --band)
+    if (parts_with(band) < parts_with(best)) best = band;
+  return best;
+}
+static_assert(balanced_band(112, 1, 36) == 28 && balanced_band(56, 1, 6) == 4 && balanced_band(56, 5, 6) == 5);
+
 /// Cuts work into runs of whole images, whole(first, count), of at least `grain` flops; with fewer than four images
 /// into equal parts of each, part(image, first, count), of at least `part_grain`, out of the `pieces` of an image:
 /// rows, or channel blocks.
 template <class Whole, class Part> void cut_images(const emission& e, std::int64_t images, double flops_per_image,
                                                    double grain, double part_grain, std::int64_t pieces, Whole whole,
                                                    Part part) {
-  constexpr std::int64_t max = 4;
-  const auto wanted =
-      std::clamp(static_cast<std::int64_t>(flops_per_image / part_grain), std::int64_t(1), std::min(max, pieces));
-  const auto parts = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
-  if (e.compact() || images >= max || parts == 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
+  std::int64_t parts = parts_of_image(e, images, flops_per_image, part_grain);
+  while (parts > pieces) parts /= 2;
+  if (parts <= 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
   for (std::int64_t image = 0; image < images; ++image)
     for (std::int64_t i = 0; i < parts; ++i) {
       const std::int64_t first = i * pieces / parts;

@@ -227,16 +227,23 @@ kernels::window maps_of(window_rule rule, const image_call& c) {
 // images.
 constexpr std::int64_t band_bytes = 512 * 1024;
 
-// Chooses the kernels that compute a convolution in bands; returns the number of bands per image. `scratch`: of one
-// kernel.
-std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, kernels::conv_bands& a,
-                           std::size_t& scratch) {
+// Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
+constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
+
+// Chooses the kernels that compute a convolution in bands; returns the number of bands per image, at least `parts` where
+// they are not too low. `scratch`: of one kernel.
+std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, std::int64_t parts,
+                           kernels::conv_bands& a, std::size_t& scratch) {
   const bool planar = e.in(0).form == layout::plain;
   const auto& f = blocked_functions(e, w, planar);
-  const std::int64_t row_bytes = in_whole_blocks(e, w.out_channels) * w.out_width * 4, two = 2 * maps.stride_h;
+  // Bands begin at whole rows of windows and of tiles of transformed inputs.
+  const std::int64_t row_bytes = in_whole_blocks(e, w.out_channels) * w.out_width * 4,
+                     unit = (f.by_winograd(&w, planar) ? 2 : 1) * maps.stride_h,
+                     units = detail::divide_up(w.out_height, unit);
   a.maps = maps;
-  a.rows = std::max(band_bytes / row_bytes, 2 * a.reach()) / two * two;
-  a.rows = std::min(std::max(a.rows, two), (w.out_height + maps.stride_h - 1) / maps.stride_h * maps.stride_h);
+  const std::int64_t min = std::min(detail::divide_up(2 * a.reach(), unit), units),
+                     max = std::min(band_bytes / row_bytes / unit, detail::divide_up(units, parts));
+  a.rows = detail::balanced_band(units, min, std::max(min, max)) * unit;
   a.bytes = static_cast<std::size_t>(a.rows_held() * row_bytes);
   const auto prepare = [&](int kind, std::int64_t rows) {
     if (rows <= 0) return;
@@ -269,7 +276,7 @@ template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t 
     step(where);
   };
   detail::cut_images(
-      e, images, flops_per_image, 3e6, 1e6, bands,
+      e, images, flops_per_image, 3e6, part_flops, bands,
       [&](std::int64_t first, std::int64_t count) { emit(first, count, 0, bands); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit(image, 1, first, count); });
 }
@@ -290,7 +297,8 @@ void emit_pooled(emission& e, const convolution& w, std::int64_t images, double 
   a.pool_run =
       rule == window_rule::maximum ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
   std::size_t scratch = 0;
-  const auto bands = prepare_bands(e, w, maps, a, scratch);
+  const auto parts = detail::parts_of_image(e, images, flops_per_image, part_flops);
+  const auto bands = prepare_bands(e, w, maps, parts, a, scratch);
   cut_bands(e, images, flops_per_image, bands, a, {{&a.pool.out, e.out(0)}}, weight, bias,
             [&](view<const address> where) { e.step(functions(e).pooled, a, where, a.bytes + scratch); });
 }
@@ -312,7 +320,6 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
   }
   a.depthwise_run = f.prepare(&a.depthwise);
   std::size_t scratch = f.scratch_bytes(&a.depthwise);
-  const auto bands = prepare_bands(e, w, maps, a, scratch);
   std::vector<address> where{{&a.depthwise.weight, packed_weights(e, of, false, false, tail.windows->inputs[1])},
                              {&a.depthwise.out, e.out(0)}};
   if (const buffer_ref b = padded_bias(e, tail.windows_bias, w.out_channels, in_whole_blocks(e, w.out_channels)))
@@ -320,6 +327,8 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
   const double flops = flops_per_image + 2.0 *
                                              static_cast<double>(maps.out_channels * maps.out_height * maps.out_width) *
                                              static_cast<double>(maps.kernel_h * maps.kernel_w);
+  const auto parts = detail::parts_of_image(e, images, flops, part_flops);
+  const auto bands = prepare_bands(e, w, maps, parts, a, scratch);
   cut_bands(e, images, flops, bands, a, where, weight, bias,
             [&](view<const address> at) { e.step(functions(e).depthwise_after, a, at, a.bytes + scratch); });
 }
@@ -343,13 +352,13 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     return;
   }
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
-  // A part of an image reads all of its channels again unless the convolution is depthwise: parts need a minimum size.
-  const double part_flops = w.groups > 1 ? 300e3 : 1e6;
-  // Cuts into rows, or into blocks of output channels, in pairs where a tile has two.
-  const std::int64_t rows = f.row_unit(&w, e.in(0).form == layout::plain), unit = w.groups > 1 ? 1 : 2,
-                     whole = rows ? (w.out_height + rows - 1) / rows : (blocks + unit - 1) / unit;
+  // Cuts into rows, or into blocks of output channels: in pairs, as tiles have two, unless that gives unequal halves.
+  const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
+  const std::int64_t rows = f.row_unit(&w, e.in(0).form == layout::plain),
+                     unit = w.groups > 1 || half(1) < half(2) ? 1 : 2,
+                     whole = rows ? detail::divide_up(w.out_height, rows) : detail::divide_up(blocks, unit);
   detail::cut_images(
-      e, images, flops_per_image, 3e6, part_flops, whole,
+      e, images, flops_per_image, 3e6, w.groups > 1 ? depthwise_part_flops : part_flops, whole,
       [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
         if (rows) emit({image, 1, 0, blocks, rows * first, std::min(rows * count, w.out_height - rows * first)});
