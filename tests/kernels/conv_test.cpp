@@ -210,11 +210,11 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     a.residual = o.residual ? added.data() : nullptr;
     a.out = out.data();
     a.low = low, a.high = high, a.clamp = o.clamp, a.planar_in = o.planar;
-    // Computes the rows in two parts, where the row unit allows it.
-    const long unit = f.row_unit(&w, o.planar), cut = unit ? w.out_height / 2 / unit * unit : 0;
+    // Computes an image in two parts, where it has pieces.
+    const long pieces = f.pieces(&w, o.planar), cut = pieces > 1 ? random_to(1, pieces - 1) : 0;
     for (const long first : {0L, cut}) {
-      if (first == cut && first > 0) a.first_row = first;
-      a.row_count = first == 0 && cut > 0 ? cut : w.out_height - first;
+      a.first_piece = first;
+      a.piece_count = cut == 0 ? 0 : first == 0 ? cut : pieces - cut;
       const kernel run = f.prepare(&a);
       buffer<std::byte> scratch(f.scratch_bytes(&a));
       run(&a, scratch.data());
@@ -402,7 +402,7 @@ BOOST_AUTO_TEST_CASE(blocked_in_large_tiles) {
     const auto& f = functions().blocked;
     if (!f.by_winograd(&w, false)) continue;
     ++taken;
-    large += f.row_unit(&w, false) == 4;
+    large += f.by_winograd(&w, false) == 4;
     check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0});
   }
   BOOST_TEST((lane_count() < 8 || (large > 20 && taken > large)));

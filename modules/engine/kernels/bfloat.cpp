@@ -57,8 +57,8 @@ LAMINA_INLINE void run_tile(long k, const void* a, long a_step, const void* b, l
 }
 
 int takes_window(const window* w, int planar_in) noexcept { return !planar_in && blocked::takes_window(*w); }
-int row_unit(const window* w, int planar_in) noexcept { return blocked::row_unit<bfloat_floats>(*w, planar_in != 0); }
-int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
+long pieces(const window* w, int planar_in) noexcept { return blocked::pieces<bfloat_floats>(*w, planar_in != 0); }
+int by_winograd(const window* w, int planar_in) noexcept { return blocked::by_winograd(*w, planar_in != 0); }
 
 /// Requires stride 1: neighboring results of a row then read neighboring inputs for a tap.
 int takes_weight_grad(const window* w) noexcept { return w->stride_w == 1; }
@@ -292,7 +292,7 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 
 #define LAMINA_BFLOAT_PRODUCTS(form, type)                                                 \
   {&LAMINA_KERNEL(gemm_bf16_functions##form),                                              \
-   {bfloat_product::row_unit, bfloat_product::by_winograd, bfloat_product::takes_window,   \
+   {bfloat_product::pieces, bfloat_product::by_winograd, bfloat_product::takes_window,     \
     LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),        \
     LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                 \
    {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \

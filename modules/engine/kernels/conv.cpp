@@ -67,10 +67,8 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
   else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
 }
 
-int row_unit(const window* w, int planar_in) noexcept {
-  return blocked::row_unit<unconverted<float>>(*w, planar_in != 0);
-}
-int by_winograd(const window* w, int planar_in) noexcept { return blocked::takes_winograd(*w, planar_in != 0); }
+long pieces(const window* w, int planar_in) noexcept { return blocked::pieces<unconverted<float>>(*w, planar_in != 0); }
+int by_winograd(const window* w, int planar_in) noexcept { return blocked::by_winograd(*w, planar_in != 0); }
 
 constexpr blocked::blocked_kernels blocked_f32{&tiles_of_blocked,
                                                LAMINA_KERNEL(conv_repair_blocked_f32),
@@ -302,7 +300,7 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {row_unit, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
+    {pieces, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),

@@ -92,7 +92,7 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  long first_row, row_count;  // output rows, both multiples of `row_unit` except at the end; row_count 0: all
+  long first_piece, piece_count;  // of an image (see `pieces`); piece_count 0: all
   long whole_out_channels;  // of the whole convolution if this is a part by channels: keeps its tiles and sums; else 0
   void (*tile[12])(const void*) noexcept;  // set by `prepare`
   void (*repair)(const void*) noexcept;    // set by `prepare`: corrects results where padding met non-finite weights
@@ -103,9 +103,10 @@ struct conv_blocked_args {
   }
 };
 struct conv_blocked_functions {
-  /// Unit of output rows for splitting an image into parts (see `first_row`); 0: split by channel blocks instead.
-  int (*row_unit)(const window* w, int planar_in) noexcept;
-  /// Whether the Winograd algorithm computes it: packed weights are then transformed filters, not copies.
+  /// Pieces of an image, of which its parts consist: output rows, or Winograd tiles in row-major order; 0: parts are
+  /// channel blocks.
+  long (*pieces)(const window* w, int planar_in) noexcept;
+  /// Rows of results of a Winograd tile; packed weights are then transformed filters. 0: direct, and they are copies.
   int (*by_winograd)(const window* w, int planar_in) noexcept;
   /// 1 if the window is supported: depthwise, or ungrouped with horizontal dilation only if the map has a single row.
   int (*supports)(const window* w, int planar_in) noexcept;

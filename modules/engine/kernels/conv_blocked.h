@@ -186,7 +186,7 @@ template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long bloc
 }
 
 /// Output rows of a call: of a part of the image, or all.
-constexpr long rows_of_part(const conv_blocked_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
+constexpr long rows_of_part(const conv_blocked_args& a) { return a.piece_count ? a.piece_count : a.w.out_height; }
 
 /// Traversal of an image by a convolution that is not depthwise, each with its own kernel: 1x1 with stride 1, whose map
 /// is one long row; rows in place; rows of a padded copy.
@@ -221,8 +221,8 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   q.high = a.high;
   q.clamp = a.clamp != 0;
   // Output rows of this part; for a flat map, pieces of its pixels, counted from the first pixel of the part.
-  const long begin = flat ? 0 : a.first_row, end = flat ? d[row_count] : begin + rows_of_part(a);
-  const long first_pixel = flat ? a.first_row * w.out_width : 0, part_pixels = rows_of_part(a) * w.out_width;
+  const long begin = flat ? 0 : a.first_piece, end = flat ? d[row_count] : begin + rows_of_part(a);
+  const long first_pixel = flat ? a.first_piece * w.out_width : 0, part_pixels = rows_of_part(a) * w.out_width;
   for (long group = begin; group < end; group += d[row_group]) {
     const long group_end = smaller(group + d[row_group], end);
     for (long c = 0; c < in_count; c += d[in_blocks]) {

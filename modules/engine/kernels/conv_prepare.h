@@ -100,7 +100,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
 /// Processes as many tiles at a time, in whole pieces, as stay in cache.
 template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
   const window& w = a->w;
-  const long tiles = divide_up(rows_of_part(*a), winograd_size(w)) * winograd_columns(w);
+  const long tiles = tiles_of_part(*a);
   const long bytes_of_tile =
                  winograd_points(w) * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
              near = 1024 * 1024;
@@ -160,13 +160,13 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
-/// Unit of output rows for splitting an image into parts, or 0 to split by channels: every part by rows reads all
-/// weights, every part by channels reads the whole image.
-template <class Form> LAMINA_INLINE int row_unit(const window& w, bool planar) {
+/// Output rows or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
+/// part by channels reads the whole image.
+template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
   if (w.groups > 1) return 0;
-  if (takes_winograd(w, planar)) return static_cast<int>(winograd_size(w));
+  if (takes_winograd(w, planar)) return winograd_tiles_of(w);
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? 1 : 0;
+  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? w.out_height : 0;
 }
 
 }  // namespace blocked

@@ -29,6 +29,17 @@ constexpr bool takes_winograd(const window& w, bool planar) {
          w.out_channels >= 2 * block && divide_up(w.out_height, 2) * divide_up(w.out_width, 2) >= winograd_tiles;
 }
 
+constexpr long winograd_tiles_of(const window& w) {
+  return divide_up(w.out_height, winograd_size(w)) * winograd_columns(w);
+}
+constexpr int by_winograd(const window& w, bool planar) {
+  return takes_winograd(w, planar) ? static_cast<int>(winograd_size(w)) : 0;
+}
+/// Tiles of a part of an image.
+constexpr long tiles_of_part(const conv_blocked_args& a) {
+  return a.piece_count ? a.piece_count : winograd_tiles_of(a.w);
+}
+
 /// The 1x1 convolution of one point of `tiles` tiles.
 constexpr window winograd_product(const window& w, long tiles) {
   return {w.channels, 1, tiles, w.out_channels, 1, tiles, 1, 1, 1, 1, 0, 0, 1, 1, 1};
@@ -182,19 +193,18 @@ template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args&
   }
 }
 
-/// All tile rows of images [first, first + count), or those of a part by rows.
+/// All tiles of images [first, first + count), or those of a part.
 template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
   constexpr long points = (Size + 2) * (Size + 2);
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
-  const long columns = winograd_columns(w), first = a.first_row / Size * columns,
-             end = divide_up(a.first_row + rows_of_part(a), Size) * columns;
+  const long end = a.first_piece + tiles_of_part(a);
   const long together = a.decision[winograd_together], filter = winograd_filter<Form>(w);
   auto* const inputs = static_cast<typename Form::x*>(scratch);
   for (long n = a.first; n < a.first + a.count; ++n) {
     const float* in = a.in + n * in_blocks * w.height * w.width * block;
     const long image = n * out_blocks * w.out_height * w.out_width * block;
-    for (long t = first; t < end; t += together) {
+    for (long t = a.first_piece; t < end; t += together) {
       const winograd_group g{t, smaller(together, end - t)};
       const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
       float* const products = reinterpret_cast<float*>(inputs + points * in_point);
@@ -202,7 +212,7 @@ template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_
       conv_blocked_args product = a;
       product.w = winograd_product(w, g.count);
       product.clamp = 0;
-      product.first_row = product.row_count = 0;
+      product.first_piece = product.piece_count = 0;
       product.bias = nullptr;
       product.decision[row_count] = product.decision[row_group] = divide_up(g.count, product.decision[row_pixels]);
       for (long p = 0; p < points; ++p) {

@@ -164,9 +164,9 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
       true);
 }
 
-// A part of a convolution in channel blocks: whole images, or blocks of output channels or rows (0: all) of one image.
+// A part of a convolution in channel blocks: whole images, or blocks of output channels or pieces (0: all) of one image.
 struct blocked_part {
-  std::int64_t first_image, images, first_block, blocks, first_row = 0, rows = 0;
+  std::int64_t first_image, images, first_block, blocks, first_piece = 0, pieces = 0;
 };
 
 // The arguments of a convolution in channel blocks, without addresses.
@@ -190,7 +190,7 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
   kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form == layout::plain);
   a.first = part.first_image;
   a.count = part.images;
-  a.first_row = part.first_row, a.row_count = part.rows;
+  a.first_piece = part.first_piece, a.piece_count = part.pieces;
   std::int64_t in_at = 0, out_at = 0;
   if (const std::int64_t blocks = blocks_of(w.out_channels); part.blocks != blocks) {
     a.first = 0;
@@ -238,7 +238,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
   const auto& f = blocked_functions(e, w, planar);
   // Bands begin at whole rows of windows and of tiles of transformed inputs.
   const std::int64_t row_bytes = in_whole_blocks(e, w.out_channels) * w.out_width * 4,
-                     unit = (f.by_winograd(&w, planar) ? 2 : 1) * maps.stride_h,
+                     tile = std::max(f.by_winograd(&w, planar), 1), unit = tile * maps.stride_h,
                      units = detail::divide_up(w.out_height, unit);
   a.maps = maps;
   const std::int64_t min = std::min(detail::divide_up(2 * a.reach(), unit), units),
@@ -250,7 +250,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
     auto& of = a.conv[kind];
     of = blocked_args(e, w, planar);
     of.count = 1;
-    of.row_count = rows;
+    of.piece_count = tile > 1 ? detail::divide_up(rows, tile) * detail::divide_up(w.out_width, tile) : rows;
     a.run[kind] = f.prepare(&of);
     scratch = std::max(scratch, f.scratch_bytes(&of));
   };
@@ -352,16 +352,16 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     return;
   }
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
-  // Cuts into rows, or into blocks of output channels: in pairs, as tiles have two, unless that gives unequal halves.
+  // Cuts into rows, Winograd tiles, or blocks of output channels: in pairs, as tiles have two, unless that gives unequal halves.
   const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
-  const std::int64_t rows = f.row_unit(&w, e.in(0).form == layout::plain),
-                     unit = w.groups > 1 || half(1) < half(2) ? 1 : 2,
-                     whole = rows ? detail::divide_up(w.out_height, rows) : detail::divide_up(blocks, unit);
+  const std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain),
+                     unit = w.groups > 1 || half(1) < half(2) ? 1 : 2;
   detail::cut_images(
-      e, images, flops_per_image, 3e6, w.groups > 1 ? depthwise_part_flops : part_flops, whole,
+      e, images, flops_per_image, 3e6, w.groups > 1 ? depthwise_part_flops : part_flops,
+      pieces ? pieces : detail::divide_up(blocks, unit),
       [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
-        if (rows) emit({image, 1, 0, blocks, rows * first, std::min(rows * count, w.out_height - rows * first)});
+        if (pieces) emit({image, 1, 0, blocks, first, count});
         else emit({image, 1, unit * first, std::min(unit * count, blocks - unit * first)});
       });
 }
