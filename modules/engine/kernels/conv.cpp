@@ -48,13 +48,13 @@ bool is_three_by_three(const window& w) noexcept {
 }
 
 /// A depthwise convolution with any window processes as many output rows at a time as keep their padded input in cache.
-void prepare_any_window(const window& w, long* d) noexcept {
+void prepare_any_window(const window& w, long part_rows, long* d) noexcept {
   using namespace blocked;
   d[copies_windows] = 1;
   d[copy_width] = w.columns_under(w.out_width);
   const long reach = (w.kernel_h - 1) * w.dilation_h, bytes_of_row = d[copy_width] * block * 4;
   const long rows = larger(1, (input_bytes / 4 / bytes_of_row - reach) / w.stride_h);
-  d[row_group] = divide_up(w.out_height, divide_up(w.out_height, rows));
+  d[row_group] = divide_up(part_rows, divide_up(part_rows, rows));
 }
 
 void prepare_depthwise(conv_blocked_args* a) noexcept {
@@ -64,7 +64,7 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
   a->repair = LAMINA_KERNEL(conv_repair_blocked_f32);
   if (is_three_by_three(w))
     a->tile[0] = w.stride_w == 1 ? LAMINA_KERNEL(conv_depthwise_1) : LAMINA_KERNEL(conv_depthwise_2);
-  else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, a->decision);
+  else a->tile[0] = LAMINA_KERNEL(conv_depthwise_any), prepare_any_window(w, blocked::rows_of_part(*a), a->decision);
 }
 
 long pieces(const window* w, int planar_in) noexcept { return blocked::pieces<unconverted<float>>(*w, planar_in != 0); }
@@ -101,9 +101,12 @@ std::size_t packed_bytes(const window* w, int planar_in) noexcept {
 
 LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
   using namespace blocked;
-  const window& w = a.w;
+  // The rows of the part are those of a window with other padding.
+  window w = a.w;
+  w.out_height = rows_of_part(a), w.pad_h -= a.first_piece * w.stride_h;
   const long blocks = divide_up(w.channels, block);
-  const long in_plane = w.height * w.width * block, out_plane = w.out_height * w.out_width * block;
+  const long in_plane = w.height * w.width * block, out_plane = a.w.out_height * w.out_width * block,
+             first = a.first_piece * w.out_width * block;
   const bool reaches_over = w.pad_h > 0 || w.rows_under(w.out_height) - w.pad_h > w.height;
   if (!a.decision[copies_windows] && reaches_over)
     __builtin_memset(scratch, 0, static_cast<std::size_t>(w.width * block) * sizeof(float));
@@ -116,10 +119,10 @@ LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
   q.low = a.low, q.high = a.high, q.clamp = a.clamp != 0;
   for (long n = a.first * blocks; n < (a.first + a.count) * blocks; ++n) {
     q.in = a.in + n * in_plane;
-    q.out = a.out + n * out_plane;
+    q.out = a.out + n * out_plane + first;
     q.weight = a.weight + n % blocks * w.kernel_h * w.kernel_w * block;
     q.bias = a.bias ? a.bias + n % blocks * block : nullptr;
-    q.residual = a.residual ? a.residual + n * out_plane : nullptr;
+    q.residual = a.residual ? a.residual + n * out_plane + first : nullptr;
     a.tile[0](&q);
   }
   if (a.repair) a.repair(&a);

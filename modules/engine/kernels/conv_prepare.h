@@ -163,7 +163,7 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
 /// Output rows or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
 /// part by channels reads the whole image.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
-  if (w.groups > 1) return 0;
+  if (w.groups > 1) return w.out_height >= 8 ? w.out_height : 0;
   if (takes_winograd(w, planar)) return winograd_tiles_of(w);
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
   return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? w.out_height : 0;

@@ -354,8 +354,11 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
   // Cuts into rows, Winograd tiles, or blocks of output channels: in pairs, as tiles have two, unless that gives unequal halves.
   const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
-  const std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain),
-                     unit = w.groups > 1 || half(1) < half(2) ? 1 : 2;
+  const std::int64_t unit = w.groups > 1 || half(1) < half(2) ? 1 : 2;
+  std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain);
+  // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
+  const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
+  if (w.groups > 1 && weight_bytes > w.height * w.width * 4) pieces = 0;
   detail::cut_images(
       e, images, flops_per_image, 3e6, w.groups > 1 ? depthwise_part_flops : part_flops,
       pieces ? pieces : detail::divide_up(blocks, unit),
