@@ -204,7 +204,7 @@ struct linear_call {
     else
       emission::cut(
           columns, flops / static_cast<double>(columns),
-          [&](std::int64_t first, std::int64_t count) { part(0, rows, first, count); }, 4e6, 4 * panel_columns);
+          [&](std::int64_t first, std::int64_t count) { part(0, rows, first, count); }, 5e5, 4 * panel_columns);
   }
 };
 
@@ -308,7 +308,7 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
                              {&a.sum_zero_point, e.operand(of[7])}});
 }
 
-// A convolution with a blocked result, cut into images, rows, or pairs of blocks.
+// A convolution with a blocked result, cut into images, rows, or blocks.
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
@@ -331,11 +331,16 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
     add_sum(e, a, where);
     e.step(f.conv, a, where, f.scratch_bytes(&a));
   };
-  // If the filters are larger than the image, each part reads only some of them.
-  const bool by_blocks = depthwise || w.size() > x.size(1, 4);
+  // If the filters are larger than the image, each part reads only some of them. A depthwise convolution is cut as a 1x1
+  // convolution to its channels is: each thread reads what it wrote.
+  const bool by_blocks = depthwise ? x.at(1) > x.size(2, 4) : w.size() > x.size(1, 4);
+  // Blocks in pairs, as tiles have two, unless that gives unequal halves.
+  const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
+  const std::int64_t unit = depthwise || half(1) < half(2) ? 1 : 2;
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   detail::cut_images(
-      e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 1e6 : 4e6, by_blocks ? (blocks + 1) / 2 : height,
+      e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 2e6,
+      by_blocks ? detail::divide_up(blocks, unit) : height,
       [&](std::int64_t first, std::int64_t count) {
         auto a = whole;
         a.first = first, a.count = count;
@@ -344,7 +349,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
         auto a = whole;
         a.first = image, a.count = 1;
-        if (by_blocks) a.first_block = 2 * first, a.blocks = std::min(2 * count, blocks - 2 * first);
+        if (by_blocks) a.first_block = unit * first, a.blocks = std::min(unit * count, blocks - unit * first);
         else a.first_row = first, a.rows = count;
         part(a);
       });
