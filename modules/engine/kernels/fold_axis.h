@@ -208,8 +208,9 @@ template <class Op, class T> LAMINA_APART void columns(const T* p, long length, 
 
 /// Integers are exact in any order and rarely reduced: plain loops, a tenth of the code.
 template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
-  for (long o = 0; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
-    if (a.inner == 1) {
+  const long step = a.row ? a.row : a.inner;
+  for (long o = 0; o < a.outer; ++o, in += a.length * step, out += a.inner) {
+    if (step == 1) {
       T value = Op::template first<T>();
       LAMINA_SMALL for (long l = 0; l < a.length; ++l) value = Op::run(value, in[l]);
       *out = value;
@@ -217,7 +218,7 @@ template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_arg
     }
     LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::template first<T>();
     for (long l = 0; l < a.length; ++l)
-      LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::run(out[i], in[l * a.inner + i]);
+      LAMINA_SMALL for (long i = 0; i < a.inner; ++i) out[i] = Op::run(out[i], in[l * step + i]);
   }
 }
 /// Maximum length of rows that are reduced in parallel lanes, each in the order of `block_of_row`.
@@ -244,21 +245,22 @@ template <class Op, class T> LAMINA_INLINE wide_vector<T> short_rows(const T* p,
 
 template <class Op, class T> LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool mean) {
   const T length = mean ? static_cast<T>(a.length) : T(1);
+  const long step = a.row ? a.row : a.inner;
   long o = 0;
-  if (a.inner == 1 && a.length <= short_row)
+  if (step == 1 && a.length <= short_row)
     for (; o + wide_lanes<T> <= a.outer; o += wide_lanes<T>, in += wide_lanes<T> * a.length, out += wide_lanes<T>) {
       const auto rows = short_rows<Op, T>(in, a.length) / length;
       __builtin_memcpy(out, &rows, sizeof rows);
     }
-  for (; o < a.outer; ++o, in += a.length * a.inner, out += a.inner) {
-    if (a.inner == 1) {
+  for (; o < a.outer; ++o, in += a.length * step, out += a.inner) {
+    if (step == 1) {
       *out = row<Op, T>(in, a.length) / length;
       continue;
     }
     for (long c = 0; c < a.inner; c += column_chunk<T>) {
       const long n = a.inner - c < column_chunk<T> ? a.inner - c : column_chunk<T>;
       T acc[static_cast<std::size_t>(column_chunk<T>)];
-      columns<Op, T>(in + c, a.length, a.inner, n, acc);
+      columns<Op, T>(in + c, a.length, step, n, acc);
       LAMINA_VECTORS for (long j = 0; j < n; ++j) out[c + j] = acc[j] / length;
     }
   }
@@ -287,7 +289,8 @@ template <class T> LAMINA_INLINE long find(const T* p, long n, T value) {
 }
 
 /// The positions of the extremes of at least 16 columns, 16 at a time.
-template <class Op> LAMINA_COMPACT void args_of_columns(const float* in, long length, long inner, std::int64_t* out) {
+template <class Op>
+LAMINA_COMPACT void args_of_columns(const float* in, long length, long inner, long step, std::int64_t* out) {
   constexpr int lanes = wide_lanes<float>;
   for (long column = 0;; column += lanes) {
     const long i = column + lanes <= inner ? column : inner - lanes;  // the last ones overlap those before them
@@ -295,7 +298,7 @@ template <class Op> LAMINA_COMPACT void args_of_columns(const float* in, long le
     wide_vector<float> best = load_wide(p);
     wide_vector<std::int32_t> place{};
     LAMINA_NO_UNROLL for (long l = 1; l < length; ++l) {
-      const wide_vector<float> x = load_wide(p += inner);
+      const wide_vector<float> x = load_wide(p += step);
       const auto further = same<Op, maximum> ? x > best : x < best;
       const auto better = further | ((x != x) & (best == best));
       best = better ? x : best;
@@ -309,24 +312,25 @@ template <class Op, class T> void arg(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
   auto* out = static_cast<std::int64_t*>(a.out);
-  for (long o = 0; o < a.outer; ++o, in += a.length * a.inner) {
+  const long step = a.row ? a.row : a.inner;
+  for (long o = 0; o < a.outer; ++o, in += a.length * step) {
     if constexpr (is_float<T>)
-      if (a.inner == 1 && a.length > 0) {
+      if (step == 1 && a.length > 0) {
         *out++ = find(in, a.length, row<Op, T>(in, a.length));
         continue;
       }
     if constexpr (same<T, float>)
       if (a.inner >= wide_lanes<T> && a.length > 0 && a.length <= 0x7fffffff) {
-        args_of_columns<Op>(in, a.length, a.inner, out);
+        args_of_columns<Op>(in, a.length, a.inner, step, out);
         out += a.inner;
         continue;
       }
     for (long i = 0; i < a.inner; ++i) out[i] = 0;
     const T* p = in;
     for (long l = 1; l < a.length; ++l) {
-      p += a.inner;
+      p += step;
       LAMINA_SMALL for (long i = 0; i < a.inner; ++i) {
-        const T x = p[i], best = in[out[i] * a.inner + i];
+        const T x = p[i], best = in[out[i] * step + i];
         const bool beyond = same<Op, maximum> ? x > best : x < best;
         if (beyond || (x != x && best == best)) out[i] = l;
       }

@@ -11,6 +11,7 @@ struct reduce_args {
   const void* in;
   void* out;
   long outer, length, inner;
+  long row = 0;  // elements of `in` from l to l + 1, of which the call takes the first `inner`; 0: inner
 };
 
 /// Softmax or log-softmax along `length` of [outer, length, inner].
@@ -18,6 +19,7 @@ struct softmax_args {
   const void* in;
   void* out;
   long outer, length, inner;
+  long row = 0;  // elements of `in` and `out` from one position to the next, as above
 };
 /// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread). An index outside
 /// 0..length-1 writes 0 and increments invalid[0]; invalid[1] and invalid[2] record the first such index and its row.

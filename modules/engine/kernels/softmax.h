@@ -164,16 +164,16 @@ template <class T> LAMINA_INLINE void columns(const T* in, T* out, long length, 
 template <class T> LAMINA_APART void run(const softmax_args& a, bool log) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long plane = a.length * a.inner;
+  const long step = a.row ? a.row : a.inner, plane = a.length * step;
   if (a.length <= 0) return;
-  if (a.inner == 1 && !log) return rows(in, out, a.outer, a.length);
+  if (step == 1 && !log) return rows(in, out, a.outer, a.length);
   for (long o = 0; o < a.outer; ++o, in += plane, out += plane) {
-    if (a.inner == 1) {
+    if (step == 1) {
       log_row(in, out, a.length);
       continue;
     }
     for (long c = 0; c < a.inner; c += folds::column_chunk<T>)
-      columns(in + c, out + c, a.length, a.inner,
+      columns(in + c, out + c, a.length, step,
               a.inner - c < folds::column_chunk<T> ? a.inner - c : folds::column_chunk<T>, log);
   }
 }

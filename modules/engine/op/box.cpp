@@ -118,6 +118,8 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   int axis = 0;
   while (axis + 1 < a.axes && a.extent[axis] == 1) ++axis;
   double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
+  constexpr std::int64_t line = 64;  // bytes of a cache line, which should belong to one part
+  const std::int64_t step = std::min(std::abs(a.in_stride[axis]), std::abs(a.out_stride[axis])) * size;
   emission::cut(
       a.extent[axis], cost,
       [&](std::int64_t first, std::int64_t count) {
@@ -128,7 +130,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
                  {{in, from.at(first * a.in_stride[axis] * size)}, {out, to.at(first * a.out_stride[axis] * size)}});
         });
       },
-      emission::usual_grain, 16);
+      emission::usual_grain, step >= line ? 1 : 16);
 }
 
 /// Copies the whole operand, where the planner could not make the result a view.

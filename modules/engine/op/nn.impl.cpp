@@ -359,9 +359,9 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
   if (w.groups > 1 && weight_bytes > w.height * w.width * 4) pieces = 0;
+  const double grain = w.groups > 1 ? depthwise_part_flops : part_flops;
   detail::cut_images(
-      e, images, flops_per_image, 3e6, w.groups > 1 ? depthwise_part_flops : part_flops,
-      pieces ? pieces : detail::divide_up(blocks, unit),
+      e, images, flops_per_image, 3 * grain, grain, pieces ? pieces : detail::divide_up(blocks, unit),
       [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) {
         if (pieces) emit({image, 1, 0, blocks, first, count});

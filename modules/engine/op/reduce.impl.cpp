@@ -20,22 +20,37 @@ namespace lamina {
 
 namespace {
 
-// One reduction of [outer, length, inner], cut along outer.
+// A part of [outer, length, inner]: its first element, the same of [outer, inner], its extents, and the elements from
+// one position along length to the next.
+struct axis_part {
+  std::int64_t first, result, outer, inner, row;
+};
+// Cuts [outer, length, inner], of `cost` units per element, along outer, or along inner if outer is 1. Calls
+// f(axis_part).
+template <class F> void cut_around(std::int64_t outer, std::int64_t length, std::int64_t inner, double cost, F f) {
+  const double each = static_cast<double>(length) * cost;
+  constexpr std::int64_t unit = 64;  // columns: whole cache lines
+  if (outer == 1 && inner > 1)
+    emission::cut(
+        inner, each, [&](std::int64_t first, std::int64_t count) { f(axis_part{first, first, 1, count, inner}); },
+        emission::usual_grain, unit);
+  else
+    emission::cut(outer, each * static_cast<double>(inner), [&](std::int64_t first, std::int64_t count) {
+      f(axis_part{first * length * inner, first * inner, count, inner, inner});
+    });
+}
+
+// One reduction of [outer, length, inner].
 void emit_axis(emission& e, const kernels::reduction_functions& functions, buffer_ref in, buffer_ref out, dtype element,
                std::int64_t outer, std::int64_t length, std::int64_t inner) {
   auto run = functions.of[static_cast<int>(element)];
   auto size = static_cast<std::int64_t>(size_of(element));
   auto result_size = functions.positions ? 8 : size;
-  emission::cut(
-      outer, static_cast<double>(length * inner),
-      [&](std::int64_t first, std::int64_t count) {
-        kernels::reduce_args a{};
-        a.outer = count;
-        a.length = length;
-        a.inner = inner;
-        e.step(run, a, {{&a.in, in.at(first * length * inner * size)}, {&a.out, out.at(first * inner * result_size)}});
-      },
-      100e3);
+  cut_around(outer, length, inner, 1, [&](const axis_part& part) {
+    kernels::reduce_args a{};
+    a.outer = part.outer, a.length = length, a.inner = part.inner, a.row = part.row;
+    e.step(run, a, {{&a.in, in.at(part.first * size)}, {&a.out, out.at(part.result * result_size)}});
+  });
 }
 
 // Groups of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
@@ -238,15 +253,13 @@ line along(const shape& s, std::int64_t axis) {
   return {s.size(0, a), s.at(a), s.size(a + 1, s.rank)};
 }
 void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {
-  auto [outer, length, inner] = along(e.in_type(0).dims, e.attributes<softmax_attributes>().axis);
+  const line s = along(e.in_type(0).dims, e.attributes<softmax_attributes>().axis);
   auto size = static_cast<std::int64_t>(size_of(e.in_type(0).element));
-  emission::cut(outer, static_cast<double>(20 * length * inner), [&](std::int64_t first, std::int64_t count) {
+  cut_around(s.outer, s.length, s.inner, 20, [&](const axis_part& part) {
     kernels::softmax_args a{};
-    a.outer = count;
-    a.length = length;
-    a.inner = inner;
-    auto skip = first * length * inner * size;
-    e.step(run[static_cast<int>(e.in_type(0).element)], a, {{&a.in, e.in(0).at(skip)}, {&a.out, e.out(0).at(skip)}});
+    a.outer = part.outer, a.length = s.length, a.inner = part.inner, a.row = part.row;
+    e.step(run[static_cast<int>(e.in_type(0).element)], a,
+           {{&a.in, e.in(0).at(part.first * size)}, {&a.out, e.out(0).at(part.first * size)}});
   });
 }
 }  // namespace
