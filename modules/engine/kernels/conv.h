@@ -46,6 +46,7 @@ struct conv_plain_args {
   window w;
   long first, count;
   long first_row, row_count;  // output rows of a forward call; row_count 0: all
+  long whole_channels;  // of the input if `w` has a part of them: input_grad with a stride, without groups; 0: all
   const void* in;
   const void* weight;
   const void* bias;

@@ -30,6 +30,11 @@ template <class T> constexpr long matrix_bytes(const conv_plain_args& a) {
          aligned<T>(sizes(a.w).taps * a.decision[row_group] * a.w.out_width + 2 * width<T>);
 }
 
+/// Input channels per group of the whole convolution.
+constexpr long whole_channels(const conv_plain_args& a) {
+  return a.whole_channels ? a.whole_channels : a.w.channels / a.w.groups;
+}
+
 template <class T> void run_products(const conv_plain_args& a, role r, void* scratch) {
   const window& w = a.w;
   const sizes s(w);
@@ -49,8 +54,8 @@ template <class T> void run_products(const conv_plain_args& a, role r, void* scr
   for (long g = 0; g < w.groups; ++g) {
     const T* group_weight = weight + g * s.outs * s.taps;
     for (long n = a.first; n < a.first + a.count; ++n) {
-      const long image = (n * w.groups + g) * s.channels * s.in_plane;  // of the forward input
-      const long result = (n * w.groups + g) * s.outs * s.pixels;       // of the forward result
+      const long image = (n * w.groups + g) * whole_channels(a) * s.in_plane;  // of the forward input
+      const long result = (n * w.groups + g) * s.outs * s.pixels;              // of the forward result
       if (columns && r != input_grad) pad_planes(in + image, w.height, w.width, p, planes);
       if (columns && r == input_grad)
         __builtin_memset(out + image, 0, static_cast<std::size_t>(s.channels * s.in_plane) * sizeof(T));
@@ -99,7 +104,7 @@ template <class T> void describe_product(const conv_plain_args& a, role r, long 
     q.bias_row = a.bias;
   } else if (r == input_grad) {
     q.m = s.taps, q.n = pixels, q.k = s.outs;
-    q.a_row = 1, q.a_column = s.taps;
+    q.a_row = 1, q.a_column = whole_channels(a) * a.w.kernel_h * a.w.kernel_w;
     q.b_row = s.pixels, q.b_column = 1;
     q.c_row = columns ? pixels : s.in_plane;
   } else {
@@ -197,7 +202,8 @@ template <class T> void decide(conv_plain_args& a, role r, tile_function (&tiles
         a.tile[i] = correlations[outs + i / 2 - 1][taps + i % 2 - 1];
     return;
   }
-  const long row_bytes = sizes(w).taps * w.out_width * static_cast<long>(sizeof(T));
+  const long taps = whole_channels(a) * w.kernel_h * w.kernel_w;
+  const long row_bytes = taps * w.out_width * static_cast<long>(sizeof(T));
   const long all = rows_of(a), max = pointwise ? all : larger(1, smaller(all, column_bytes / larger(1, row_bytes)));
   const long groups = larger(1, divide_up(all, larger(1, max)));
   a.decision[row_group] = divide_up(all, groups);

@@ -91,28 +91,40 @@ std::array<buffer_ref, 2> operands_of(emission& e, const convolution& w) {
   return rounded;
 }
 
-/// A part of a convolution: whole images, or rows (0: all of them) of the results of one.
+/// A part of a convolution: whole images, or pieces (0: all of them) of one: rows of results, or channels of the input
+/// whose gradient is computed.
 struct plain_part {
-  std::int64_t first, count, first_row = 0, rows = 0;
+  std::int64_t first, count, first_piece = 0, pieces = 0;
 };
 void emit_plain(emission& e, const convolution& w, std::int64_t images, double flops_per_image, role r) {
   const auto operands = operands_of(e, w);
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
+  const bool by_channels = r == input_grad && w.groups == 1 && (w.stride_h > 1 || w.stride_w > 1);
   const auto emit = [&](const plain_part& part) {
     auto a = plain_args(e, w);
     a.first = part.first, a.count = part.count;
-    a.first_row = part.first_row, a.row_count = part.rows;
+    std::int64_t channels_before = 0;
+    if (r == forward) a.first_row = part.first_piece, a.row_count = part.pieces;
+    else if (part.pieces) {
+      channels_before = part.first_piece * static_cast<std::int64_t>(size_of(e.out_type(0).element));
+      a.whole_channels = w.channels, a.w.channels = part.pieces;
+    }
     const auto& tail = e.epilogue();
     a.clamp = tail.clamp;
     a.low = tail.low;
     a.high = tail.high;
     f.prepare(&a, r);
-    std::vector<address> where{{&a.in, operands[0]}, {&a.weight, operands[1]}, {&a.out, e.out(0)}};
+    std::vector<address> where{{&a.in, operands[0]},
+                               {&a.weight, operands[1].at(channels_before * w.kernel_h * w.kernel_w)},
+                               {&a.out, e.out(0).at(channels_before * w.height * w.width)}};
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
     e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
   };
   detail::cut_images(
-      e, images, flops_per_image, 3e6, 1e6, r == forward ? w.out_height : 1,
+      e, images, flops_per_image, 3e6, 1e6,
+      r == forward  ? w.out_height
+      : by_channels ? w.channels
+                    : 1,
       [&](std::int64_t first, std::int64_t count) { emit({first, count}); },
       [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit({image, 1, first, count}); });
 }
