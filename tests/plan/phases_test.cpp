@@ -3,6 +3,7 @@ module;
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -163,6 +164,24 @@ BOOST_AUTO_TEST_CASE(items_come_after_what_they_read) {
     BOOST_TEST(d.order.items.back().late);
     BOOST_TEST((item_at(d, left).level == item_at(d, right).level) == options->parallel);
   }
+}
+
+// A loop runs on one thread, so two of them run at once.
+BOOST_AUTO_TEST_CASE(loops_that_do_not_depend_on_each_other_share_a_level) {
+  auto body = std::make_shared<program>();
+  const value before = body->input("h", real({8})), row = body->input("x", real({8})), after = tanh(before + row);
+  body->output("h", after);
+  body->output("y", after * row);
+  program p;
+  const value start = p.input("start", real({8})), rows = p.input("rows", real({5, 8}));
+  const auto scanned = [&](const value& x, bool reverse) { return scan(body, {&start, 1}, {&x, 1}, {}, reverse)[1]; };
+  const value forth = scanned(rows, false), back = scanned(rows, true), further = scanned(forth, false);
+  p.output("y", concat<1>(forth, back));
+  p.output("z", further);
+  const auto r = whole(p);
+  const decisions d = decide(r);
+  BOOST_TEST(item_at(d, forth).level == item_at(d, back).level);
+  BOOST_TEST(item_at(d, forth).level < item_at(d, further).level);
 }
 
 BOOST_AUTO_TEST_CASE(results_are_written_where_they_belong) {

@@ -328,13 +328,23 @@ class leveler {
   std::vector<char> takes_time_;                        // false for a view of another result
 };
 
+// Whether independent items share a level: on request, or for several loops, each of which runs on one thread.
+bool shares_levels(const request& r) {
+  if (r.first_invariant) return false;
+  if (r.options.parallel) return true;
+  if (r.options.compact || !r.of.assignments().empty()) return false;
+  const auto& nodes = r.of.nodes();
+  const auto loops = std::count_if(nodes.begin(), nodes.end(), [](const node& n) { return !n.subprograms.empty(); });
+  return loops > 1;
+}
+
 }  // namespace
 
 item_order schedule(const request& r, const usage& u, const layouts& forms, const grouping& groups,
                     const view_table& views) {
   scheduler s(r, u, forms, groups, views);
   item_order order = s.run();
-  if (!r.options.parallel || r.first_invariant) return order;
+  if (!shares_levels(r)) return order;
   leveler(r, groups, views, order).run();
   number_items(groups, order);
   return order;
