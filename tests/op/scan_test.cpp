@@ -240,4 +240,33 @@ BOOST_AUTO_TEST_CASE(a_failing_turn_leaves_the_plan_usable) {
     BOOST_TEST(message.find(part) != std::string::npos, message);
 }
 
+// Sessions with several threads run loops at once that do not depend on each other; when they are timed, one by one.
+BOOST_AUTO_TEST_CASE(loops_at_once_give_the_same_bits_and_have_their_own_times) {
+  auto p = std::make_shared<program>();
+  values v;
+  std::vector<any_tensor> in;
+  for (const auto& x : operands(50, 3, 8, 16)) {
+    v.push_back(p->input("x" + std::to_string(v.size()), x.type));
+    in.push_back(to_tensor(x));
+  }
+  for (const bool reverse : {false, true})
+    for (const auto& y : scanned(v, reverse)) p->output("y" + std::to_string(p->outputs().size()), y);
+  std::vector<shape> extents;
+  for (const auto& x : in) extents.push_back(x.shape());
+  session one(p), two(p, {}, std::make_shared<context>(2, target_isa()));
+  const auto expected = one.run(in), actual = two.run(in);
+  for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(same_bits(from_tensor(actual[i]), from_tensor(expected[i])));
+  BOOST_TEST(two.plans(extents)[0]->stages().size() < one.plans(extents)[0]->stages().size());
+  std::vector<any_tensor> out;
+  std::vector<timed_plan> times;
+  two.run_timed(in, out, times);
+  std::size_t loops = 0;
+  for (std::size_t i = 0; i < times[0].lines().size(); ++i) {
+    if (times[0].lines()[i].what != "scan") continue;
+    ++loops;
+    BOOST_TEST(times[0].nanoseconds[i] > 0);
+  }
+  BOOST_TEST(loops == 2u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

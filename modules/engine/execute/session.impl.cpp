@@ -226,6 +226,7 @@ session::session(std::shared_ptr<const program> p, state_source states, std::sha
   auto& r = *impl_;
   if (!r.source) detail::raise(error_kind::value, "session: it has no program");
   if (!r.where) r.where = std::make_shared<context>(1, target_isa());
+  if (r.where->threads() == 1) r.passes.parallel_loops = false;
   if (why_in_segments(*r.source).empty()) return;
   r.segments = std::make_unique<implementation::cut>();
   r.segments->whole = segmented(*r.source);
@@ -393,7 +394,7 @@ session::implementation::chosen session::implementation::choose(session& of, std
   auto known = std::find_if(times->begin(), times->end(), is);
   if (known == times->end()) {
     pass_options one_by_one = passes;
-    one_by_one.parallel = false;
+    one_by_one.parallel = one_by_one.parallel_loops = false;
     auto plan = make_plan(p, extents, where->isa(), one_by_one, known_inputs);
     auto lock = packing();
     auto run = std::make_shared<executor>(plan, states, pool(), std::make_shared<workspace>());

@@ -185,7 +185,7 @@ template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long bloc
   }
 }
 
-/// Output rows of a call: of a part of the image, or all.
+/// Output rows of a call that is not by Winograd: of a part of the image, or all.
 constexpr long rows_of_part(const conv_blocked_args& a) { return a.piece_count ? a.piece_count : a.w.out_height; }
 
 /// Traversal of an image by a convolution that is not depthwise, each with its own kernel: 1x1 with stride 1, whose map

@@ -100,12 +100,13 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
 /// Processes as many tiles at a time, in whole pieces, as stay in cache.
 template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, const blocked_kernels& kernels) {
   const window& w = a->w;
-  const long tiles = tiles_of_part(*a);
   const long bytes_of_tile =
                  winograd_points(w) * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
              near = 1024 * 1024;
   conv_blocked_args product{};
-  product.w = winograd_product(w, tiles);
+  product.w =
+      winograd_product(w, winograd_tiles_of(w));  // the choice of its tiles, and so its sums, are those of the whole
+  product.piece_count = tiles_of_part(*a);
   decide<Form>(&product, kernels, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
   for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
@@ -161,9 +162,9 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
 }
 
 /// Output rows or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
-/// part by channels reads the whole image.
+/// part by channels reads the whole image, unless the convolution is depthwise.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
-  if (w.groups > 1) return w.out_height >= 8 ? w.out_height : 0;
+  if (w.groups > 1) return w.out_height;
   if (takes_winograd(w, planar)) return winograd_tiles_of(w);
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
   return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? w.out_height : 0;

@@ -40,9 +40,9 @@ constexpr long tiles_of_part(const conv_blocked_args& a) {
   return a.piece_count ? a.piece_count : winograd_tiles_of(a.w);
 }
 
-/// The 1x1 convolution of one point of `tiles` tiles.
+/// The 1x1 convolution of one point of `tiles` tiles, each a row of one pixel.
 constexpr window winograd_product(const window& w, long tiles) {
-  return {w.channels, 1, tiles, w.out_channels, 1, tiles, 1, 1, 1, 1, 0, 0, 1, 1, 1};
+  return {w.channels, tiles, 1, w.out_channels, tiles, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1};
 }
 /// Packed elements of the weights of one point.
 template <class Form> constexpr long winograd_filter(const window& w) {

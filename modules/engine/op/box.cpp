@@ -59,7 +59,8 @@ inline std::int64_t parts_of_image(const emission& e, std::int64_t images, doubl
 constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + by - 1) / by; }
 
 /// The largest part, in rows, of a map of `rows` that is cut into `parts` of whole bands.
-constexpr std::int64_t largest_part(std::int64_t rows, std::int64_t rows_per_band, std::int64_t parts) {
+[[gnu::noinline]] constexpr std::int64_t largest_part(std::int64_t rows, std::int64_t rows_per_band,
+                                                      std::int64_t parts) {
   const std::int64_t bands = divide_up(rows, rows_per_band);
   const auto begin = [&](std::int64_t part) { return std::min(part * bands / parts * rows_per_band, rows); };
   std::int64_t largest = 0;
@@ -67,7 +68,8 @@ constexpr std::int64_t largest_part(std::int64_t rows, std::int64_t rows_per_ban
   return largest;
 }
 
-/// Rows per band, from `min` or half of `max` to `max`, for which two threads, and then four, have the most equal parts.
+/// Rows per band, from `min` or half of `max` to `max`, for which two threads, and then four, have the most equal
+/// parts.
 constexpr std::int64_t balanced_band(std::int64_t rows, std::int64_t min, std::int64_t max) {
   const auto parts_with = [&](std::int64_t band) {
     return std::pair(largest_part(rows, band, 2), largest_part(rows, band, 4));
@@ -79,20 +81,39 @@ constexpr std::int64_t balanced_band(std::int64_t rows, std::int64_t min, std::i
 }
 static_assert(balanced_band(112, 1, 36) == 28 && balanced_band(56, 1, 6) == 4 && balanced_band(56, 5, 6) == 5);
 
-/// Cuts work into runs of whole images, whole(first, count), of at least `grain` flops; with fewer than four images
-/// into equal parts of each, part(image, first, count), of at least `part_grain`, out of the `pieces` of an image:
-/// rows, or channel blocks.
-template <class Whole, class Part> void cut_images(const emission& e, std::int64_t images, double flops_per_image,
-                                                   double grain, double part_grain, std::int64_t pieces, Whole whole,
-                                                   Part part) {
+/// The parts of some work: at most 16, as `emission::cut` makes.
+template <class Part> class part_list {
+ public:
+  void push_back(const Part& p) { parts_[count_++] = p; }
+  const Part* begin() const { return parts_; }
+  const Part* end() const { return parts_ + count_; }
+
+ private:
+  Part parts_[16];
+  std::size_t count_ = 0;
+};
+
+/// A part of work on images: `count` whole images, or a part of one.
+struct image_part {
+  std::int64_t first, count;
+  std::int64_t first_piece = 0, pieces = 0;  // pieces 0: whole images
+};
+/// Runs of whole images, of at least `grain` flops; with fewer than four images, equal parts of each, of at least
+/// `part_grain`, out of the `pieces` of an image, such as rows or channel blocks.
+part_list<image_part> parts_of_images(const emission& e, std::int64_t images, double flops_per_image, double grain,
+                                      double part_grain, std::int64_t pieces) {
+  part_list<image_part> all;
   std::int64_t parts = parts_of_image(e, images, flops_per_image, part_grain);
   while (parts > pieces) parts /= 2;
-  if (parts <= 1) return e.cut_for_threads(images, flops_per_image, whole, grain);
-  for (std::int64_t image = 0; image < images; ++image)
-    for (std::int64_t i = 0; i < parts; ++i) {
-      const std::int64_t first = i * pieces / parts;
-      part(image, first, (i + 1) * pieces / parts - first);
+  if (parts <= 1)
+    e.cut_for_threads(
+        images, flops_per_image, [&](std::int64_t first, std::int64_t count) { all.push_back({first, count}); }, grain);
+  else
+    for (std::int64_t i = 0; i < images * parts; ++i) {
+      const std::int64_t first = i % parts * pieces / parts;
+      all.push_back({i / parts, 1, first, (i % parts + 1) * pieces / parts - first});
     }
+  return all;
 }
 
 void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
@@ -120,7 +141,7 @@ void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype e
   double cost = static_cast<double>(b.extent.size()) / static_cast<double>(a.extent[axis]) * 4;
   constexpr std::int64_t line = 64;  // bytes of a cache line, which should belong to one part
   const std::int64_t step = std::min(std::abs(a.in_stride[axis]), std::abs(a.out_stride[axis])) * size;
-  emission::cut(
+  e.cut_for_threads(
       a.extent[axis], cost,
       [&](std::int64_t first, std::int64_t count) {
         kernels::copy_args part = a;

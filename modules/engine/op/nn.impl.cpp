@@ -91,16 +91,13 @@ std::array<buffer_ref, 2> operands_of(emission& e, const convolution& w) {
   return rounded;
 }
 
-/// A part of a convolution: whole images, or pieces (0: all of them) of one: rows of results, or channels of the input
-/// whose gradient is computed.
-struct plain_part {
-  std::int64_t first, count, first_piece = 0, pieces = 0;
-};
+// Pieces of an image are rows of results, or channels of the input whose gradient is computed.
 void emit_plain(emission& e, const convolution& w, std::int64_t images, double flops_per_image, role r) {
   const auto operands = operands_of(e, w);
   const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
   const bool by_channels = r == input_grad && w.groups == 1 && (w.stride_h > 1 || w.stride_w > 1);
-  const auto emit = [&](const plain_part& part) {
+  const std::int64_t pieces = r == forward ? w.out_height : by_channels ? w.channels : 1;
+  for (const auto& part : detail::parts_of_images(e, images, flops_per_image, 3e6, 1e6, pieces)) {
     auto a = plain_args(e, w);
     a.first = part.first, a.count = part.count;
     std::int64_t channels_before = 0;
@@ -119,14 +116,7 @@ void emit_plain(emission& e, const convolution& w, std::int64_t images, double f
                                {&a.out, e.out(0).at(channels_before * w.height * w.width)}};
     if (tail.bias) where.push_back({&a.bias, e.operand(tail.bias)});
     e.step(r == forward ? f.forward_of(a) : f.input_grad, a, where, f.scratch_bytes(&a, r));
-  };
-  detail::cut_images(
-      e, images, flops_per_image, 3e6, 1e6,
-      r == forward  ? w.out_height
-      : by_channels ? w.channels
-                    : 1,
-      [&](std::int64_t first, std::int64_t count) { emit({first, count}); },
-      [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit({image, 1, first, count}); });
+  }
 }
 
 // The kernels of a convolution in channel blocks: for float32, or for operands rounded to bfloat16.
@@ -176,7 +166,8 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
       true);
 }
 
-// A part of a convolution in channel blocks: whole images, or blocks of output channels or pieces (0: all) of one image.
+// A part of a convolution in channel blocks: whole images; or of one image, blocks of output channels, or pieces (0:
+// all of it).
 struct blocked_part {
   std::int64_t first_image, images, first_block, blocks, first_piece = 0, pieces = 0;
 };
@@ -242,8 +233,8 @@ constexpr std::int64_t band_bytes = 512 * 1024;
 // Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
 constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
 
-// Chooses the kernels that compute a convolution in bands; returns the number of bands per image, at least `parts` where
-// they are not too low. `scratch`: of one kernel.
+// Chooses the kernels that compute a convolution in bands, low enough for `parts` parts of an image; returns the number
+// of bands per image. `scratch`: of one kernel.
 std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, std::int64_t parts,
                            kernels::conv_bands& a, std::size_t& scratch) {
   const bool planar = e.in(0).form == layout::plain;
@@ -255,7 +246,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
   a.maps = maps;
   const std::int64_t min = std::min(detail::divide_up(2 * a.reach(), unit), units),
                      max = std::min(band_bytes / row_bytes / unit, detail::divide_up(units, parts));
-  a.rows = detail::balanced_band(units, min, std::max(min, max)) * unit;
+  a.rows = (parts == 1 ? std::max(min, max) : detail::balanced_band(units, min, std::max(min, max))) * unit;
   a.bytes = static_cast<std::size_t>(a.rows_held() * row_bytes);
   const auto prepare = [&](int kind, std::int64_t rows) {
     if (rows <= 0) return;
@@ -282,15 +273,11 @@ template <class Arguments, class Step> void cut_bands(emission& e, std::int64_t 
     where.push_back({&of.weight, weight});
     if (bias) where.push_back({&of.bias, bias});
   }
-  const auto emit = [&](std::int64_t first, std::int64_t count, std::int64_t band, std::int64_t of) {
-    a.first = first, a.count = count;
-    a.first_band = band, a.bands = of;
+  for (const auto& part : detail::parts_of_images(e, images, flops_per_image, 3e6, part_flops, bands)) {
+    a.first = part.first, a.count = part.count;
+    a.first_band = part.first_piece, a.bands = part.pieces ? part.pieces : bands;
     step(where);
-  };
-  detail::cut_images(
-      e, images, flops_per_image, 3e6, part_flops, bands,
-      [&](std::int64_t first, std::int64_t count) { emit(first, count, 0, bands); },
-      [&](std::int64_t image, std::int64_t first, std::int64_t count) { emit(image, 1, first, count); });
+  }
 }
 
 // The call of the operation whose windows are fused over a convolution's results.
@@ -363,22 +350,23 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     else emit_pooled(e, w, images, flops_per_image, weight, bias, rule, maps);
     return;
   }
-  const auto emit = [&](const blocked_part& part) { emit_part(e, w, weight, bias, part); };
-  // Cuts into rows, Winograd tiles, or blocks of output channels: in pairs, as tiles have two, unless that gives unequal halves.
+  // Pieces of an image are rows, Winograd tiles, or blocks of output channels: in pairs, as tiles have two, unless that
+  // gives unequal halves.
   const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
   const std::int64_t unit = w.groups > 1 || half(1) < half(2) ? 1 : 2;
   std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain);
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
-  if (w.groups > 1 && weight_bytes > w.height * w.width * 4) pieces = 0;
+  if (w.groups > 1 && (w.height < 8 || weight_bytes > w.height * w.width * 4)) pieces = 0;
   const double grain = w.groups > 1 ? depthwise_part_flops : part_flops;
-  detail::cut_images(
-      e, images, flops_per_image, 3 * grain, grain, pieces ? pieces : detail::divide_up(blocks, unit),
-      [&](std::int64_t first, std::int64_t count) { emit({first, count, 0, blocks}); },
-      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
-        if (pieces) emit({image, 1, 0, blocks, first, count});
-        else emit({image, 1, unit * first, std::min(unit * count, blocks - unit * first)});
-      });
+  for (const auto& p : detail::parts_of_images(e, images, flops_per_image, 3 * grain, grain,
+                                               pieces ? pieces : detail::divide_up(blocks, unit))) {
+    blocked_part part{p.first, p.count, 0, blocks};
+    if (pieces) part.first_piece = p.first_piece, part.pieces = p.pieces;
+    else if (p.pieces)
+      part.first_block = unit * p.first_piece, part.blocks = std::min(unit * p.pieces, blocks - part.first_block);
+    emit_part(e, w, weight, bias, part);
+  }
 }
 
 // Whether plain images that would go through im2col are converted to channel blocks, which is cheaper unless the blocks
@@ -463,10 +451,10 @@ bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_ca
   if (a.groups != 1 || y.at(2) == 1 || y.at(3) == 1 || y.size(1, 4) * 4 < many || weights.size() * 4 > few)
     return false;
   const kernels::window w = window_of(a, x, weights, y), maps = maps_of(rule, next);
-  const bool overlap = maps.rows_under(1) > maps.stride_h;
-  // Winograd tiles begin at even rows, but rows above a part's first band may be odd.
+  // Winograd tiles begin at even rows, but rows above a part's first band, which windows read, may begin at odd ones.
+  const bool reads_above = maps.rows_under(1) > maps.stride_h || maps.pad_h > 0;
   return maps.rows_under(1) <= max_rows &&
-         !(overlap && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
+         !(reads_above && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
 
 void conv2d::emit(emission& e) {

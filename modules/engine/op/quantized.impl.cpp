@@ -331,28 +331,22 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
     add_sum(e, a, where);
     e.step(f.conv, a, where, f.scratch_bytes(&a));
   };
-  // If the filters are larger than the image, each part reads only some of them. A depthwise convolution is cut as a 1x1
-  // convolution to its channels is: each thread reads what it wrote.
+  // If the filters are larger than the image, each part reads only some of them. A depthwise convolution is cut as a
+  // 1x1 convolution to its channels is: each thread reads what it wrote.
   const bool by_blocks = depthwise ? x.at(1) > x.size(2, 4) : w.size() > x.size(1, 4);
   // Blocks in pairs, as tiles have two, unless that gives unequal halves.
   const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
   const std::int64_t unit = depthwise || half(1) < half(2) ? 1 : 2;
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  detail::cut_images(
-      e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 2e6,
-      by_blocks ? detail::divide_up(blocks, unit) : height,
-      [&](std::int64_t first, std::int64_t count) {
-        auto a = whole;
-        a.first = first, a.count = count;
-        part(a);
-      },
-      [&](std::int64_t image, std::int64_t first, std::int64_t count) {
-        auto a = whole;
-        a.first = image, a.count = 1;
-        if (by_blocks) a.first_block = unit * first, a.blocks = std::min(unit * count, blocks - unit * first);
-        else a.first_row = first, a.rows = count;
-        part(a);
-      });
+  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 2e6,
+                                               by_blocks ? detail::divide_up(blocks, unit) : height)) {
+    auto a = whole;
+    a.first = p.first, a.count = p.count;
+    if (p.pieces && by_blocks)
+      a.first_block = unit * p.first_piece, a.blocks = std::min(unit * p.pieces, blocks - a.first_block);
+    else if (p.pieces) a.first_row = p.first_piece, a.rows = p.pieces;
+    part(a);
+  }
 }
 
 // A convolution whose weights are operand `weight`, cut into images, or rows of one image's results.
@@ -382,10 +376,8 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   const std::int64_t height = y.at(2);  // parts share rows at their border
-  detail::cut_images(
-      e, x.at(0), flops, 8e6, 4e6, height,
-      [&](std::int64_t first, std::int64_t count) { part(first, count, 0, height); },
-      [&](std::int64_t image, std::int64_t first, std::int64_t rows) { part(image, 1, first, rows); });
+  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, 8e6, 4e6, height))
+    part(p.first, p.count, p.first_piece, p.pieces ? p.pieces : height);
 }
 
 }  // namespace

@@ -25,19 +25,19 @@ namespace {
 struct axis_part {
   std::int64_t first, result, outer, inner, row;
 };
-// Cuts [outer, length, inner], of `cost` units per element, along outer, or along inner if outer is 1. Calls
-// f(axis_part).
-template <class F> void cut_around(std::int64_t outer, std::int64_t length, std::int64_t inner, double cost, F f) {
-  const double each = static_cast<double>(length) * cost;
-  constexpr std::int64_t unit = 64;  // columns: whole cache lines
-  if (outer == 1 && inner > 1)
-    emission::cut(
-        inner, each, [&](std::int64_t first, std::int64_t count) { f(axis_part{first, first, 1, count, inner}); },
-        emission::usual_grain, unit);
-  else
-    emission::cut(outer, each * static_cast<double>(inner), [&](std::int64_t first, std::int64_t count) {
-      f(axis_part{first * length * inner, first * inner, count, inner, inner});
-    });
+// Parts of [outer, length, inner], of `cost` units per element: along outer, or along inner if outer is 1.
+detail::part_list<axis_part> parts_around(const emission& e, std::int64_t outer, std::int64_t length,
+                                          std::int64_t inner, double cost) {
+  detail::part_list<axis_part> parts;
+  const bool by_columns = outer == 1 && inner > 1;
+  e.cut_for_threads(
+      by_columns ? inner : outer, static_cast<double>(by_columns ? length : length * inner) * cost,
+      [&](std::int64_t first, std::int64_t count) {
+        if (by_columns) parts.push_back({first, first, 1, count, inner});
+        else parts.push_back({first * length * inner, first * inner, count, inner, inner});
+      },
+      emission::usual_grain, by_columns ? 64 : 1);  // columns: whole cache lines
+  return parts;
 }
 
 // One reduction of [outer, length, inner].
@@ -46,11 +46,11 @@ void emit_axis(emission& e, const kernels::reduction_functions& functions, buffe
   auto run = functions.of[static_cast<int>(element)];
   auto size = static_cast<std::int64_t>(size_of(element));
   auto result_size = functions.positions ? 8 : size;
-  cut_around(outer, length, inner, 1, [&](const axis_part& part) {
+  for (const axis_part& part : parts_around(e, outer, length, inner, 1)) {
     kernels::reduce_args a{};
     a.outer = part.outer, a.length = length, a.inner = part.inner, a.row = part.row;
     e.step(run, a, {{&a.in, in.at(part.first * size)}, {&a.out, out.at(part.result * result_size)}});
-  });
+  }
 }
 
 // Groups of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
@@ -255,12 +255,12 @@ line along(const shape& s, std::int64_t axis) {
 void emit_softmax(emission& e, const kernels::kernel (&run)[2]) {
   const line s = along(e.in_type(0).dims, e.attributes<softmax_attributes>().axis);
   auto size = static_cast<std::int64_t>(size_of(e.in_type(0).element));
-  cut_around(s.outer, s.length, s.inner, 20, [&](const axis_part& part) {
+  for (const axis_part& part : parts_around(e, s.outer, s.length, s.inner, 20)) {
     kernels::softmax_args a{};
     a.outer = part.outer, a.length = s.length, a.inner = part.inner, a.row = part.row;
     e.step(run[static_cast<int>(e.in_type(0).element)], a,
            {{&a.in, e.in(0).at(part.first * size)}, {&a.out, e.out(0).at(part.first * size)}});
-  });
+  }
 }
 }  // namespace
 

@@ -131,6 +131,8 @@ export struct pass_options {
                                    ///< are those of recurrent gates; the bits differ from a batch's
   bool common = true;              ///< equal operations become one; in the program: `common_subexpressions`
   bool parallel = false;           ///< independent operations run at once on several threads
+  bool parallel_loops = true;      ///< the same where loops do not depend on each other, such as both directions of a
+                                   ///< recurrent layer, unless states are assigned; for sessions with several threads
   /// Type to which attention, and products with weights that the plan does not assign, round their operands: float32 or
   /// bfloat16. Ignored in a plan that takes gradients of convolutions. Sums and results stay float32.
   product_type compute{};

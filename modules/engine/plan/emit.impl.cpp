@@ -296,9 +296,9 @@ void emitter::emit_items() {
   for (std::size_t i = 0; i < items.size();) {
     const auto level = items[i].level;
     const auto first_stage = stages.size(), first_step = pending_.size();
-    now_ = level + 1;
     std::vector<part> parts;
     for (; i < items.size() && items[i].level == level; ++i) {
+      now_ = level + 1;
       at_ = static_cast<std::int32_t>(i);
       begin_item(items[i]);
       if (at_ == d_.places.commit_item) plan_.commit_stage_ = first_stage;

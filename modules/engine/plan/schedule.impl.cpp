@@ -4,6 +4,7 @@ module;
 module lamina:plan.schedule.impl;
 import :core;
 import :emission;
+import :op.control;
 import :passes;
 import :plan.phases;
 import :program;
@@ -328,14 +329,25 @@ class leveler {
   std::vector<char> takes_time_;                        // false for a view of another result
 };
 
-// Whether independent items share a level: on request, or for several loops, each of which runs on one thread.
+// Whether two loops do not depend on each other: then both come after equally many loops.
+bool has_independent_loops(const program& p) {
+  std::vector<std::size_t> before, of_loops;  // loops on the longest path to a node; the same of loops
+  for (const node& n : p.nodes()) {
+    std::size_t depth = 0;
+    for (auto v : n.inputs) depth = std::max(depth, before[static_cast<std::size_t>(v.node)]);
+    const bool loops = is_call_of<op::scan>(n);
+    before.push_back(depth + loops);
+    if (!loops) continue;
+    if (std::find(of_loops.begin(), of_loops.end(), depth) != of_loops.end()) return true;
+    of_loops.push_back(depth);
+  }
+  return false;
+}
+// Whether independent items share a level: on request, or for loops, each of which runs on one thread.
 bool shares_levels(const request& r) {
   if (r.first_invariant) return false;
-  if (r.options.parallel) return true;
-  if (r.options.compact || !r.of.assignments().empty()) return false;
-  const auto& nodes = r.of.nodes();
-  const auto loops = std::count_if(nodes.begin(), nodes.end(), [](const node& n) { return !n.subprograms.empty(); });
-  return loops > 1;
+  return r.options.parallel ||
+         (r.options.parallel_loops && !r.options.compact && r.of.assignments().empty() && has_independent_loops(r.of));
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ class instance {
   instance(std::shared_ptr<const runnable> n, slots& blobs, std::shared_ptr<context> where, const create_options& o)
       : net_(std::move(n)), blobs_(blobs), where_(std::move(where)) {
     passes_.parallel = o.execution != execution::simple && where_->threads() > 1;
+    passes_.parallel_loops = false;  // part of `parallel`
     passes_.memory = o.memory;
     for (const auto& own : net_->own)
       if (auto [at, fresh] = blobs_.try_emplace(own.name); fresh) at->second = {own.first.copy(), 1};
