@@ -191,9 +191,11 @@ std::unique_ptr<evaluation_site::prepared> evaluation_site::make(const evaluatio
   e.lower(source, l, e.expression);
   std::vector<shape> shapes;
   for (const auto& x : l.leaves()) shapes.push_back(x.extents ? *x.extents : shape{});
-  auto plan = where.slot<plan_cache>().get(
-      source, source.id(), shapes, where.isa(),
-      {.cases = special.all(), .merge = e.merge, .parallel = e.merge && where.threads() > 1});
+  auto plan = where.slot<plan_cache>().get(source, source.id(), shapes, where.isa(),
+                                           {.cases = special.all(),
+                                            .merge = e.merge,
+                                            .parallel = e.merge && where.threads() > 1,
+                                            .parallel_loops = where.threads() > 1});
   std::unique_ptr<prepared> p(
       new prepared{&special,
                    cases,

@@ -104,8 +104,8 @@ template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, 
                  winograd_points(w) * (w.channels * static_cast<long>(sizeof(typename Form::x)) + w.out_channels * 4),
              near = 1024 * 1024;
   conv_blocked_args product{};
-  product.w =
-      winograd_product(w, winograd_tiles_of(w));  // the choice of its tiles, and so its sums, are those of the whole
+  // The choice of the product's tiles, and so its sums, are those of the whole image.
+  product.w = winograd_product(w, winograd_tiles_of(w));
   product.piece_count = tiles_of_part(*a);
   decide<Form>(&product, kernels, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];

@@ -208,7 +208,7 @@ template <class Op, class T> LAMINA_APART void columns(const T* p, long length, 
 
 /// Integers are exact in any order and rarely reduced: plain loops, a tenth of the code.
 template <class Op, class T> LAMINA_INLINE void reduce_integers(const reduce_args& a, const T* in, T* out) {
-  const long step = a.row ? a.row : a.inner;
+  const long step = a.step();
   for (long o = 0; o < a.outer; ++o, in += a.length * step, out += a.inner) {
     if (step == 1) {
       T value = Op::template first<T>();
@@ -245,7 +245,7 @@ template <class Op, class T> LAMINA_INLINE wide_vector<T> short_rows(const T* p,
 
 template <class Op, class T> LAMINA_APART void reduce_floats(const reduce_args& a, const T* in, T* out, bool mean) {
   const T length = mean ? static_cast<T>(a.length) : T(1);
-  const long step = a.row ? a.row : a.inner;
+  const long step = a.step();
   long o = 0;
   if (step == 1 && a.length <= short_row)
     for (; o + wide_lanes<T> <= a.outer; o += wide_lanes<T>, in += wide_lanes<T> * a.length, out += wide_lanes<T>) {
@@ -312,7 +312,7 @@ template <class Op, class T> void arg(const void* arguments, void*) noexcept {
   const auto& a = *static_cast<const reduce_args*>(arguments);
   const T* in = static_cast<const T*>(a.in);
   auto* out = static_cast<std::int64_t*>(a.out);
-  const long step = a.row ? a.row : a.inner;
+  const long step = a.step();
   for (long o = 0; o < a.outer; ++o, in += a.length * step) {
     if constexpr (is_float<T>)
       if (step == 1 && a.length > 0) {

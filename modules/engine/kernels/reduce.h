@@ -12,6 +12,7 @@ struct reduce_args {
   void* out;
   long outer, length, inner;
   long row = 0;  // elements of `in` from l to l + 1, of which the call takes the first `inner`; 0: inner
+  [[gnu::always_inline]] constexpr long step() const { return row ? row : inner; }
 };
 
 /// Softmax or log-softmax along `length` of [outer, length, inner].
@@ -20,6 +21,7 @@ struct softmax_args {
   void* out;
   long outer, length, inner;
   long row = 0;  // elements of `in` and `out` from one position to the next, as above
+  [[gnu::always_inline]] constexpr long step() const { return row ? row : inner; }
 };
 /// out[r] = in[r, index[r]] (pick), or out[r, :] = 0 except out[r, index[r]] = in[r] (spread). An index outside
 /// 0..length-1 writes 0 and increments invalid[0]; invalid[1] and invalid[2] record the first such index and its row.

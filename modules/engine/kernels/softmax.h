@@ -164,7 +164,7 @@ template <class T> LAMINA_INLINE void columns(const T* in, T* out, long length, 
 template <class T> LAMINA_APART void run(const softmax_args& a, bool log) {
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
-  const long step = a.row ? a.row : a.inner, plane = a.length * step;
+  const long step = a.step(), plane = a.length * step;
   if (a.length <= 0) return;
   if (step == 1 && !log) return rows(in, out, a.outer, a.length);
   for (long o = 0; o < a.outer; ++o, in += plane, out += plane) {

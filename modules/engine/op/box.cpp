@@ -72,14 +72,18 @@ constexpr std::int64_t divide_up(std::int64_t n, std::int64_t by) { return (n + 
 /// parts.
 constexpr std::int64_t balanced_band(std::int64_t rows, std::int64_t min, std::int64_t max) {
   const auto parts_with = [&](std::int64_t band) {
-    return std::pair(largest_part(rows, band, 2), largest_part(rows, band, 4));
+    return std::tuple(largest_part(rows, band, 2), largest_part(rows, band, 4), -band);
   };
-  std::int64_t best = max;
-  for (std::int64_t band = max - 1; band >= min && 2 * band >= max; --band)
-    if (parts_with(band) < parts_with(best)) best = band;
-  return best;
+  auto best = parts_with(max);
+  for (std::int64_t band = max - 1; band >= min && 2 * band >= max; --band) best = std::min(best, parts_with(band));
+  return -std::get<2>(best);
 }
 static_assert(balanced_band(112, 1, 36) == 28 && balanced_band(56, 1, 6) == 4 && balanced_band(56, 5, 6) == 5);
+
+/// Channel blocks of a piece: two, as tiles of convolutions have, unless pairs give unequal halves.
+constexpr std::int64_t blocks_of_piece(std::int64_t blocks) {
+  return largest_part(blocks, 1, 2) < largest_part(blocks, 2, 2) ? 1 : 2;
+}
 
 /// The parts of some work: at most 16, as `emission::cut` makes.
 template <class Part> class part_list {

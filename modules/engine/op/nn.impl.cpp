@@ -62,7 +62,7 @@ bool takes_plain_images(const image_call& c) {
 // Channels rounded up to whole blocks.
 std::int64_t in_whole_blocks(const emission& e, std::int64_t channels) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  return (channels + lanes - 1) / lanes * lanes;
+  return detail::divide_up(channels, lanes) * lanes;
 }
 
 // Bytes between consecutive images of a buffer.
@@ -188,14 +188,13 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
-  const auto blocks_of = [&](std::int64_t channels) { return (channels + lanes - 1) / lanes; };
   const bool depthwise = w.groups > 1;
   kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form == layout::plain);
   a.first = part.first_image;
   a.count = part.images;
   a.first_piece = part.first_piece, a.piece_count = part.pieces;
   std::int64_t in_at = 0, out_at = 0;
-  if (const std::int64_t blocks = blocks_of(w.out_channels); part.blocks != blocks) {
+  if (const std::int64_t blocks = detail::divide_up(w.out_channels, lanes); part.blocks != blocks) {
     a.first = 0;
     a.whole_out_channels = w.out_channels;
     a.w.out_channels = std::min(part.blocks * lanes, w.out_channels - part.first_block * lanes);
@@ -233,16 +232,17 @@ constexpr std::int64_t band_bytes = 512 * 1024;
 // Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
 constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
 
-// Chooses the kernels that compute a convolution in bands, low enough for `parts` parts of an image; returns the number
-// of bands per image. `scratch`: of one kernel.
-std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, std::int64_t parts,
-                           kernels::conv_bands& a, std::size_t& scratch) {
+// Chooses the kernels that compute a convolution in bands, low enough for the parts of an image; returns the number of
+// bands per image. `scratch`: of one kernel.
+std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::window& maps, std::int64_t images,
+                           double flops_per_image, kernels::conv_bands& a, std::size_t& scratch) {
   const bool planar = e.in(0).form == layout::plain;
   const auto& f = blocked_functions(e, w, planar);
   // Bands begin at whole rows of windows and of tiles of transformed inputs.
   const std::int64_t row_bytes = in_whole_blocks(e, w.out_channels) * w.out_width * 4,
                      tile = std::max(f.by_winograd(&w, planar), 1), unit = tile * maps.stride_h,
-                     units = detail::divide_up(w.out_height, unit);
+                     units = detail::divide_up(w.out_height, unit),
+                     parts = detail::parts_of_image(e, images, flops_per_image, part_flops);
   a.maps = maps;
   const std::int64_t min = std::min(detail::divide_up(2 * a.reach(), unit), units),
                      max = std::min(band_bytes / row_bytes / unit, detail::divide_up(units, parts));
@@ -261,7 +261,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
   prepare(kernels::conv_bands::rest, w.out_height % a.rows);
   if (a.rows < w.out_height) prepare(kernels::conv_bands::above, a.rows_before(a.rows));
   a.in_image = image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form) / 4;
-  return (w.out_height + a.rows - 1) / a.rows;
+  return detail::divide_up(w.out_height, a.rows);
 }
 
 // Emits a convolution and the fused windows over its results, in bands of rows.
@@ -296,8 +296,7 @@ void emit_pooled(emission& e, const convolution& w, std::int64_t images, double 
   a.pool_run =
       rule == window_rule::maximum ? kernels::max_pool_of(e.isa()).blocked : kernels::average_pool_of(e.isa()).blocked;
   std::size_t scratch = 0;
-  const auto parts = detail::parts_of_image(e, images, flops_per_image, part_flops);
-  const auto bands = prepare_bands(e, w, maps, parts, a, scratch);
+  const auto bands = prepare_bands(e, w, maps, images, flops_per_image, a, scratch);
   cut_bands(e, images, flops_per_image, bands, a, {{&a.pool.out, e.out(0)}}, weight, bias,
             [&](view<const address> where) { e.step(functions(e).pooled, a, where, a.bytes + scratch); });
 }
@@ -326,8 +325,7 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
   const double flops = flops_per_image + 2.0 *
                                              static_cast<double>(maps.out_channels * maps.out_height * maps.out_width) *
                                              static_cast<double>(maps.kernel_h * maps.kernel_w);
-  const auto parts = detail::parts_of_image(e, images, flops, part_flops);
-  const auto bands = prepare_bands(e, w, maps, parts, a, scratch);
+  const auto bands = prepare_bands(e, w, maps, images, flops, a, scratch);
   cut_bands(e, images, flops, bands, a, where, weight, bias,
             [&](view<const address> at) { e.step(functions(e).depthwise_after, a, at, a.bytes + scratch); });
 }
@@ -336,7 +334,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   // Bands are convolved as separate maps, whose choice of tiles could differ from that of the packed weights.
   w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().windows;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
-                     blocks = (w.out_channels + lanes - 1) / lanes;
+                     blocks = detail::divide_up(w.out_channels, lanes);
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   if (rounds_operands(e, f)) e.note("bfloat16");
   const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
@@ -350,10 +348,8 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     else emit_pooled(e, w, images, flops_per_image, weight, bias, rule, maps);
     return;
   }
-  // Pieces of an image are rows, Winograd tiles, or blocks of output channels: in pairs, as tiles have two, unless that
-  // gives unequal halves.
-  const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
-  const std::int64_t unit = w.groups > 1 || half(1) < half(2) ? 1 : 2;
+  // Pieces of an image are rows, Winograd tiles, or blocks of output channels.
+  const std::int64_t unit = w.groups > 1 ? 1 : detail::blocks_of_piece(blocks);
   std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain);
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));

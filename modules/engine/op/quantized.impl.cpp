@@ -313,7 +313,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto& f = *blocks_of(e.isa());
-  const std::int64_t blocks = (y.at(1) + block_channels - 1) / block_channels, height = y.at(2);
+  const std::int64_t blocks = detail::divide_up(y.at(1), block_channels), height = y.at(2);
   const bool depthwise = at.conv.groups > 1, plain = e.in(0).form == layout::plain;
   kernels::quantized_blocked_args whole{};
   whole.w = window_of(at.conv, x, w, y);
@@ -334,9 +334,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   // If the filters are larger than the image, each part reads only some of them. A depthwise convolution is cut as a
   // 1x1 convolution to its channels is: each thread reads what it wrote.
   const bool by_blocks = depthwise ? x.at(1) > x.size(2, 4) : w.size() > x.size(1, 4);
-  // Blocks in pairs, as tiles have two, unless that gives unequal halves.
-  const auto half = [&](std::int64_t unit) { return detail::largest_part(blocks, unit, 2); };
-  const std::int64_t unit = depthwise || half(1) < half(2) ? 1 : 2;
+  const std::int64_t unit = depthwise ? 1 : detail::blocks_of_piece(blocks);
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   for (const auto& p : detail::parts_of_images(e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 2e6,
                                                by_blocks ? detail::divide_up(blocks, unit) : height)) {
@@ -700,7 +698,7 @@ void quantized_avg_pool2d::emit(emission& e) {
   const auto step = at.step();
   const bool blocked = e.out(0).form == layout::blocked;
   const auto run = blocked ? blocks_of(e.isa())->average_pool : functions(e).average_pool;
-  const std::int64_t channels = blocked ? (x.at(1) + block_channels - 1) / block_channels * block_channels : x.at(1);
+  const std::int64_t channels = blocked ? detail::divide_up(x.at(1), block_channels) * block_channels : x.at(1);
   const double flops =
       static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
