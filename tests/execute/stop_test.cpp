@@ -1,6 +1,7 @@
 // Runs that another thread stops: where they end, what they leave unchanged, and that everything can run again.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -163,6 +164,35 @@ BOOST_AUTO_TEST_CASE(a_loop_ends_in_any_turn_and_walks_again) {
         BOOST_TEST(equal(net(), wanted));
       }
     }
+}
+
+// Addresses of slices advance with the iterations: wherever the threads stop, the next run begins at the first slice.
+BOOST_AUTO_TEST_CASE(a_loop_whose_iterations_are_shared_by_threads_ends_anywhere_and_walks_again) {
+  for (const bool reverse : {false, true}) {
+    planned net;
+    const value h = net.g.input(random_array(dtype::float32, {64, 64}, 1), "h"),
+                x = net.g.input(random_array(dtype::float32, {4, 64, 64}, 2)),
+                w = net.g.input(random_array(dtype::float32, {64, 64}, 3, -0.1, 0.1), "w");
+    const auto body = std::make_shared<program>();
+    const value carry = body->input("h", h.type()), row = body->input("x", h.type()), v = body->input("w", w.type());
+    const value next = tanh(matmul(row + carry, v));
+    body->output("h", next);
+    body->output("y", next * 2);
+    for (const auto& y : scan(body, {&h, 1}, {&x, 1}, {&w, 1}, reverse)) net.g.output(y);
+    thread_pool pool(3);
+    net.make(&pool);
+    const auto& stages = net.run->plan().stages();
+    BOOST_TEST(std::count_if(stages.begin(), stages.end(), [](const auto& s) { return s.loop >= 0; }) == 1);
+    const auto wanted = net.g.run();
+    BOOST_TEST(equal(net(), wanted));
+    const int all = asks([&] { net(); });
+    BOOST_TEST(all > 4 * 2);
+    for (int i = 0; i < all; ++i) {
+      const auto message = stopped_after(i, [&] { net(); });
+      BOOST_TEST(message.find("the run was stopped") != message.npos, message);
+      BOOST_TEST(equal(net(), wanted));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(branches_are_asked_too) {

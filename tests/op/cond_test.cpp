@@ -2,6 +2,7 @@
 module;
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <memory>
@@ -63,8 +64,8 @@ BOOST_AUTO_TEST_CASE(the_results_are_those_of_the_program_that_the_truth_names) 
 
 BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
   small_graph g;
-  std::vector<array> a{predicate(true), random_array(dtype::float32, {40, 33}, 1),
-                       random_array(dtype::float32, {33, 20}, 2)};
+  std::vector<array> a{predicate(true), random_array(dtype::float32, {160, 33}, 1),
+                       random_array(dtype::float32, {33, 64}, 2)};
   values v{g.input(a[0]), g.input(a[1]), g.state("w", a[2])};
   for (const auto& y : branches(v)) g.output(y);
   std::vector<std::vector<array>> seen;
@@ -76,6 +77,9 @@ BOOST_AUTO_TEST_CASE(one_plan_serves_both_truths_on_any_number_of_threads) {
   }
   BOOST_TEST(g.plan->loops().size() == 2u);
   BOOST_TEST(g.plan->packs().size() == 1u);
+  // Threads share the work of either branch.
+  const auto& stages = g.plan->stages();
+  BOOST_TEST(std::count_if(stages.begin(), stages.end(), [](const plan_stage& s) { return s.loop >= 0; }) == 2);
   for (std::size_t i = 0; i < 2; ++i) {
     BOOST_TEST(same_bits(seen[0][i], seen[2][i]));
     BOOST_TEST(same_bits(seen[0][i], seen[3][i]));

@@ -176,6 +176,8 @@ export class executor {
   template <class F> void run_with(F stages);
   void run_stages(std::size_t from, std::size_t to, const detail::stop_link* stop);
   void run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop);
+  struct shared_steps;
+  void run_iterations(const plan_loop& loop, std::size_t at, const detail::stop_link* stop);
   [[noreturn]] void stopped(std::size_t stage) const;
 
   std::shared_ptr<const lamina::plan> plan_;

@@ -311,7 +311,15 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
   if (stop && stop->requested()) [[unlikely]]
     stopped(from);
   if (from == to) return;
-  if (pool_ && pool_->threads() > 1 && !alone_) return run_parallel(from, to, stop);
+  if (pool_ && pool_->threads() > 1 && !alone_) {
+    for (auto s = from; s < to; ++s)
+      if (const auto loop = plan_->stages()[s].loop; loop >= 0) {
+        run_parallel(from, s, stop);
+        run_iterations(plan_->loops()[static_cast<std::size_t>(loop)], s, stop);
+        from = s + 1;
+      }
+    return run_parallel(from, to, stop);
+  }
   const detail::denormals_as_zero zeros(without_denormals_);
   const auto& stages = plan_->stages();
   if (stop) [[unlikely]] {
@@ -329,29 +337,65 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
   for (; step != end; ++step) step->run(step->arguments, scratch_);
 }
 
+// Calls of a pool's threads: the steps of stages, or those of each iteration of a loop, whose addresses advance in a
+// stage of their own.
+struct executor::shared_steps {
+  const executor& of;
+  const bound_step* steps;
+  view<const plan_stage> stages;
+  std::size_t at;  // stage of the plan: the first, or the loop's
+  const detail::stop_link* stop;
+  const loop_arguments* loop = nullptr;
+  std::int64_t iteration = 0;
+
+  // The stage of an iteration, or null for the one that advances the addresses.
+  const plan_stage* stage(std::size_t s) const {
+    if (loop) s %= stages.size() + 1;
+    return s < stages.size() ? &stages[s] : nullptr;
+  }
+  void call(std::size_t s, std::size_t i, int worker) {
+    if (stop && stop->requested()) [[unlikely]]
+      of.stopped(at + (loop ? s > 0 || i > 0 : s + (i > 0)));
+    const plan_stage* const from = stage(s);
+    if (!from) {
+      loop->advance(1);
+      ++iteration;
+      return;
+    }
+    const detail::denormals_as_zero zeros(of.without_denormals_);
+    const bound_step& step = steps[from->first + i];
+    step.run(step.arguments, of.scratch_ + static_cast<std::size_t>(worker) * of.plan_->scratch_bytes());
+  }
+  void run(std::size_t count) {
+    of.pool_->run_stages({.stages = count,
+                          .size = [](const void* all, std::size_t s) -> std::size_t {
+                            const plan_stage* const from = static_cast<const shared_steps*>(all)->stage(s);
+                            return from ? from->count : 1;
+                          },
+                          .f = [](void* all, std::size_t s, std::size_t i,
+                                  int worker) { static_cast<shared_steps*>(all)->call(s, i, worker); },
+                          .state = this});
+    if (stop && stop->requested()) [[unlikely]]
+      of.stopped(at + (loop ? 1 : count));
+  }
+};
+
 void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop) {
-  struct job {
-    const executor& of;
-    std::size_t from;
-    const detail::stop_link* stop;
-    const plan_stage& stage(std::size_t s) const { return of.plan_->stages()[from + s]; }
-  } j{*this, from, stop};
-  pool_->run_stages(
-      {.stages = to - from,
-       .size = [](const void* of, std::size_t s) -> std::size_t { return static_cast<const job*>(of)->stage(s).count; },
-       .f =
-           [](void* of, std::size_t s, std::size_t i, int worker) {
-             const job& at = *static_cast<const job*>(of);
-             if (at.stop && at.stop->requested()) [[unlikely]]
-               at.of.stopped(at.from + s + (i > 0));
-             const executor& e = at.of;
-             const detail::denormals_as_zero zeros(e.without_denormals_);
-             const bound_step& step = e.steps_[at.stage(s).first + i];
-             step.run(step.arguments, e.scratch_ + static_cast<std::size_t>(worker) * e.plan_->scratch_bytes());
-           },
-       .state = &j});
-  if (stop && stop->requested()) [[unlikely]]
-    stopped(to);
+  shared_steps all{*this, steps_.data(), {plan_->stages().data() + from, to - from}, from, stop};
+  all.run(to - from);
+}
+
+void executor::run_iterations(const plan_loop& loop, std::size_t at, const detail::stop_link* stop) {
+  loop_arguments a;
+  std::memcpy(&a, arguments_ + loop.arguments, sizeof a);
+  if (!a.runs()) return;
+  shared_steps all{
+      *this, steps_.data() + loop.first, {plan_->loop_stages().data() + loop.first_stage, loop.stages}, at, stop, &a};
+  const struct returning {  // also after an exception
+    const shared_steps& of;
+    ~returning() { of.loop->advance(-of.iteration); }
+  } after{all};
+  all.run(static_cast<std::size_t>(a.iterations) * (loop.stages + 1));
 }
 
 // Names the first skipped operation: that of `stage`, or of the next stage that belongs to a single operation.

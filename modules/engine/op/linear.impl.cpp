@@ -87,7 +87,7 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
 // Emits one product, cut into rows or, if there are few, columns, at tile boundaries; depends on the size alone.
 void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
   const auto& gemm = by.gemm;
-  const double grain = flops < 2e6 ? 2e5 : 1e6;
+  const double grain = flops < 4e5 ? 1e5 : flops < 2e6 ? 2e5 : 1e6;
   // Every part reads all of B or of A again: parts of few rows pay off only if B stays in the L2 cache.
   constexpr std::size_t near = 256 * 1024;
   const bool short_parts = by.packed && p.m < 64 * gemm.tile_rows && gemm.packed_bytes(p.k, p.n) > near;
@@ -235,7 +235,7 @@ void matmul::emit(emission& e) {
   p.prepacked = by.packed;
 
   const double flops = all.flops();
-  constexpr double least = 4e5;  // products of fewer flops are not cut
+  const double least = p.m == 1 ? 2e5 : 4e5;  // products of fewer flops are not cut; a single row takes memory's time
   const bool small = flops < least;
   // Small products at equal strides become few calls. A single column stays a separate call, which sums in another
   // order.

@@ -201,6 +201,9 @@ void emitter::stage() {
   if (!packing_ && pending_.size() > stage_first_) {
     plan_.stages_.push_back(
         {static_cast<std::uint32_t>(stage_first_), static_cast<std::uint32_t>(pending_.size() - stage_first_)});
+    if (auto& s = plan_.stages_.back(); s.count == 1 && !plan_.loops_.empty())
+      if (const auto& l = plan_.loops_.back(); l.stages > 0 && l.arguments == pending_.back().arguments)
+        s.loop = static_cast<std::int32_t>(plan_.loops_.size()) - 1;
     stage_first_ = pending_.size();
   }
 }
@@ -329,18 +332,21 @@ void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   stage_first_ = first_step;
   std::stable_sort(parts.begin(), parts.end(), [](const part& a, const part& b) { return a.weight > b.weight; });
   for (std::size_t k = 0;; ++k) {
-    std::int32_t line = -1;
+    std::int32_t line = -1, loop = -1;
     std::size_t steps_found = 0;
     for (const auto& p : parts) {
       if (p.first + k >= p.last) continue;
       const auto& s = stages[p.first + k - first_stage];
-      line = ++steps_found == 1 ? s.line : -1;
+      ++steps_found;
+      line = steps_found == 1 ? s.line : -1;
+      loop = steps_found == 1 ? s.loop : -1;
       const auto from = steps.begin() + static_cast<std::ptrdiff_t>(s.first - first_step);
       pending_.insert(pending_.end(), from, from + s.count);
     }
     if (steps_found == 0) break;
     stage();
     plan_.stages_.back().line = line;
+    plan_.stages_.back().loop = loop;
   }
 }
 

@@ -26,15 +26,7 @@ namespace {
 
 void run_loop(const void* p, void* scratch) noexcept {
   const auto& a = *static_cast<const loop_arguments*>(p);
-  if (a.gate && *a.gate != a.open) return;
-  auto move = [&](std::int64_t iterations) {
-    for (std::int64_t i = 0; i < a.move_count; ++i) {
-      std::byte* field;
-      std::memcpy(&field, a.arguments + a.moves[i].at, sizeof field);
-      field += a.moves[i].stride * iterations;
-      std::memcpy(a.arguments + a.moves[i].at, &field, sizeof field);
-    }
-  };
+  if (!a.runs()) return;
   const detail::stop_link* const stop = detail::innermost_stop;
   std::int64_t t = 0;
   for (; t < a.iterations; ++t) {
@@ -42,9 +34,9 @@ void run_loop(const void* p, void* scratch) noexcept {
       a.steps[i].run(a.steps[i].arguments, scratch);
     if (stop && stop->requested()) [[unlikely]]
       break;  // the executor checks the request, too, and aborts the run
-    move(1);
+    a.advance(1);
   }
-  move(-t);
+  a.advance(-t);
 }
 
 // The loop body as a program whose carries are states.
@@ -63,7 +55,32 @@ program with_states(const program& body, std::size_t carries) {
   return p;
 }
 
+// The stages of an iteration if threads can share them: if an operation has several steps. The copies of results and
+// carries, cut from no operation, come one after the other. A run numbers its stages with 32 bits.
+std::vector<plan_stage> shared_stages(const plan& body, std::int64_t iterations) {
+  std::vector<plan_stage> all;
+  bool shared = false;
+  for (const auto& s : body.stages()) {
+    if (s.line >= 0) {
+      all.push_back(s);
+      shared = shared || s.count > 1;
+    } else
+      for (std::uint32_t i = 0; i < s.count; ++i) all.push_back({s.first + i, 1});
+  }
+  if (!shared || static_cast<double>(iterations) * static_cast<double>(all.size() + 1) > 4e9) all.clear();
+  return all;
+}
+
 }  // namespace
+
+void loop_arguments::advance(std::int64_t by) const {
+  for (std::int64_t i = 0; i < move_count; ++i) {
+    std::byte* field;
+    std::memcpy(&field, arguments + moves[i].at, sizeof field);
+    field += moves[i].stride * by;
+    std::memcpy(arguments + moves[i].at, &field, sizeof field);
+  }
+}
 
 // How an embedded plan runs: iterations, carries, sequences, and the predicate that must equal `open`.
 struct emitter::loop_form {
@@ -101,6 +118,7 @@ void emitter::emit_branches() {
     emitter inside(inner, {*n.subprograms[b], r_.isa, r_.options, 0, d_.used.gradients});
     inside.run();
     take_over(inner, {.first_operand = 1, .gate = predicate, .open = b == 0}, inside.status_buffer());
+    stage();
     add_lines(inner, b == 0 ? "if true: " : "if false: ", 0.5);
   }
 }
@@ -172,8 +190,11 @@ void emitter::take_over(const plan& body, const loop_form& how, std::int32_t sta
   const loop_arguments arguments{nullptr, nullptr, nullptr, 0, 0, how.count, nullptr, how.open};
   const address gate{&arguments.gate, how.gate};
   step(&run_loop, arguments, {&gate, how.gate ? 1u : 0u}, body.scratch_bytes_);
-  plan_.loops_.push_back(
-      {pending_.back().arguments, first, static_cast<std::uint32_t>(body.cost_.steps), first_move, moves});
+  const auto stages = shared_stages(body, how.count);
+  plan_.loops_.push_back({pending_.back().arguments, first, static_cast<std::uint32_t>(body.cost_.steps), first_move,
+                          moves, static_cast<std::uint32_t>(plan_.loop_stages_.size()),
+                          static_cast<std::uint32_t>(stages.size())});
+  plan_.loop_stages_.insert(plan_.loop_stages_.end(), stages.begin(), stages.end());
 }
 
 void emitter::place_buffers(loop_part& part) {

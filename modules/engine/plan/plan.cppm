@@ -37,9 +37,10 @@ struct loop_move {
   std::uint32_t at;
   std::int64_t stride;
 };
-/// A step that runs other steps in a loop: positions of its arguments, steps and moves.
+/// A step that runs other steps in a loop: positions of its arguments, steps and moves, and the stages of an iteration
+/// if threads can share them. Their steps are counted from the first of the loop.
 struct plan_loop {
-  std::uint32_t arguments, first, count, first_move, moves;
+  std::uint32_t arguments, first, count, first_move, moves, first_stage = 0, stages = 0;
 };
 /// The arguments of a loop step; the executor fills in the first addresses.
 export struct loop_arguments {
@@ -49,12 +50,16 @@ export struct loop_arguments {
   std::int64_t count, move_count, iterations;
   const bool* gate;  // null, or a predicate: iterations run only if it equals `open`
   bool open;
+  /// Whether the iterations run.
+  bool runs() const { return !gate || *gate == open; }
+  /// Advances the addresses of slices by a number of iterations.
+  void advance(std::int64_t by) const;
 };
 /// Independent steps [first, first + count), and the line of `explain()` that they belong to; -1: several lines or
-/// none.
+/// none. `loop`: the loop that is its only step and whose iterations threads can share, or -1.
 struct plan_stage {
   std::uint32_t first, count;
-  std::int32_t line = -1;
+  std::int32_t line = -1, loop = -1;
 };
 /// An address to be written into the arguments.
 struct relocation {
@@ -134,6 +139,7 @@ export class plan {
   const std::vector<plan_pack>& packs() const { return packs_; }
   const std::vector<plan_check>& checks() const { return checks_; }
   const std::vector<plan_loop>& loops() const { return loops_; }
+  const std::vector<plan_stage>& loop_stages() const { return loop_stages_; }
   const std::vector<loop_move>& moves() const { return moves_; }
   /// The first stage that assigns states; the checks are read before it.
   std::size_t commit_stage() const { return commit_stage_; }
@@ -174,7 +180,7 @@ export class plan {
   explicit plan(lamina::isa set) : isa_(set) {}
   std::vector<plan_buffer> buffers_;
   std::vector<plan_step> steps_;
-  std::vector<plan_stage> stages_;
+  std::vector<plan_stage> stages_, loop_stages_;
   std::vector<relocation> relocations_;
   std::vector<std::byte> arguments_;
   std::vector<plan_code> code_;
