@@ -214,6 +214,13 @@ LAMINA_INLINE void copy_padded(const T* row, long columns, long begin, long size
 template <class T, class Step>
 LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long count, bool begins, T* out, Step step) {
   const auto sweep = [&](auto tap) __attribute__((always_inline)) {
+    if (begins && taps == 3) {
+      LAMINA_NO_UNROLL for (long x = 0; x < count; x += width<T>) {
+        const T* from = line + x * stride;
+        store<T>(out + x, step(step(tap(from), tap(from + 1)), tap(from + 2)));
+      }
+      return;
+    }
     LAMINA_NO_UNROLL for (long x = 0; x < count; x += width<T>) {
       const T* from = line + x * stride;
       vec<T> all = tap(from);
@@ -240,7 +247,8 @@ LAMINA_INLINE void combine_rows(const T* line, long pitch, long rows, long count
     const long left = count - x;
     vec<T> all = load(line + x);
     if (!begins) all = step(load_lanes(out + x, left), all);
-    LAMINA_NO_UNROLL for (long i = 1; i < rows; ++i) all = step(all, load(line + i * pitch + x));
+    if (rows == 3) all = step(step(all, load(line + pitch + x)), load(line + 2 * pitch + x));
+    else LAMINA_NO_UNROLL for (long i = 1; i < rows; ++i) all = step(all, load(line + i * pitch + x));
     if (left >= width<T>) store<T>(out + x, all);
     else store<T>(out + x, all, first<T>(static_cast<int>(left)));
   }
@@ -375,12 +383,41 @@ template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool cou
     }
   }
 }
+/// Sums of the windows of a plain map, first of their rows. For windows whose columns are too far apart for registers.
+template <class T> LAMINA_INLINE void sum_rows_first(const window& w, const T* in, T* out) {
+  constexpr long chunk = 512;
+  alignas(64) T sums[chunk + width<T>];
+  for (long i = 0; i < w.out_height * w.out_width; ++i) out[i] = T(0);
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+    const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+    long unfinished = 0;
+    for (long left = 0; left < w.width; left += chunk) {
+      const long right = left + chunk < w.width ? left + chunk : w.width;
+      for (long c = left; c < right; c += width<T>) {
+        vec<T> sum = zero<T>();
+        LAMINA_NO_UNROLL for (long i = rows.begin; i < rows.end; ++i) sum =
+            sum + load_lanes(in + i * w.width + c, right - c);
+        store<T>(sums + (c - left), sum);
+      }
+      for (long x = unfinished; x < w.out_width; ++x) {
+        const span columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+        if (columns.begin >= right) break;
+        if (columns.end <= right) unfinished = x + 1;
+        const long begin = columns.begin > left ? columns.begin : left, end = columns.end < right ? columns.end : right;
+        T sum = out[x];
+        LAMINA_NO_UNROLL for (long j = begin; j < end; ++j) sum += sums[j - left];
+        out[x] = sum;
+      }
+    }
+  }
+}
 template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width) {
-    combine_windows(w, in, out, T(0), [](auto sum, auto v) __attribute__((always_inline)) { return sum + v; });
+    if (w.stride_w > 2) sum_rows_first(w, in, out);
+    else combine_windows(w, in, out, T(0), [](auto sum, auto v) __attribute__((always_inline)) { return sum + v; });
     divide_by_counts(w, a.count_padding != 0, out);
   }
 }
