@@ -17,6 +17,14 @@ std::string decimals_of(double x, int decimals) {
           std::to_chars(digits, digits + sizeof digits, x, std::chars_format::fixed, std::clamp(decimals, 0, 100)).ptr};
 }
 
+std::vector<std::size_t> detail::stable_order(std::size_t count,
+                                              const std::function<bool(std::size_t, std::size_t)>& before) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t(0));
+  std::stable_sort(order.begin(), order.end(), [&](auto x, auto y) { return before(x, y); });
+  return order;
+}
+
 bool is_utf8(std::string_view s) { return detail::valid_utf8(s) == s.size(); }
 
 std::optional<double> number_in(std::string_view s) {

@@ -178,6 +178,7 @@ class emitter final : public emission {
   void finish();
   void place_memory();
   void find_touched_states();
+  void sort_relocations();
 
   plan& plan_;
   const request r_;

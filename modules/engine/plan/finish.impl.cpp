@@ -120,13 +120,9 @@ void emitter::place_memory() {
   if (status_ < 0) return;
   for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
   // Sorts the checks, so that the first to fail does not depend on what runs in parallel.
-  std::vector<std::size_t> order(plan_.checks_.size());
-  std::iota(order.begin(), order.end(), std::size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return check_order_[a] < check_order_[b]; });
-  std::vector<plan_check> checks;
-  for (auto k : order) checks.push_back(std::move(plan_.checks_[k]));
-  plan_.checks_ = std::move(checks);
+  plan_.checks_ = detail::taken_in(
+      detail::stable_order(plan_.checks_.size(), [&](auto a, auto b) { return check_order_[a] < check_order_[b]; }),
+      plan_.checks_);
 }
 
 void emitter::finish() {
@@ -145,9 +141,17 @@ void emitter::finish() {
   plan_.cost_.scratch = plan_.scratch_bytes_;
   plan_.cost_.steps = plan_.steps_.size() - pack_steps_.size() - loop_steps_.size();
   plan_.cost_.stages = plan_.stages_.size();
-  // Addresses of one buffer are adjacent, so that binding it is one run over its addresses.
-  std::stable_sort(plan_.relocations_.begin(), plan_.relocations_.end(),
-                   [](const relocation& a, const relocation& b) { return a.buffer < b.buffer; });
+  sort_relocations();
+}
+
+// Addresses of one buffer are adjacent, so that binding it is one run over its addresses.
+void emitter::sort_relocations() {
+  std::vector<std::size_t> next(plan_.buffers_.size() + 1);
+  for (const auto& r : plan_.relocations_) ++next[static_cast<std::size_t>(r.buffer) + 1];
+  for (std::size_t b = 1; b < next.size(); ++b) next[b] += next[b - 1];
+  std::vector<relocation> sorted(plan_.relocations_.size());
+  for (const auto& r : plan_.relocations_) sorted[next[static_cast<std::size_t>(r.buffer)]++] = r;
+  plan_.relocations_ = std::move(sorted);
 }
 
 // Arguments of packing steps are known; any other address of a state reads or writes its elements.

@@ -134,10 +134,8 @@ std::size_t place_in_order(view<memory_block> blocks, std::size_t together) {
   };
   const std::size_t kept =
       std::clamp<std::size_t>(max_choices / std::max<std::size_t>(blocks.size() * together, 1), 1, 64);
-  std::vector<std::size_t> order(blocks.size());
-  std::iota(order.begin(), order.end(), std::size_t(0));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t x, std::size_t y) { return blocks[x].first < blocks[y].first; });
+  const auto order =
+      detail::stable_order(blocks.size(), [&](auto x, auto y) { return blocks[x].first < blocks[y].first; });
   std::vector<assignment> all(1), next;
   std::vector<std::vector<choice>> taken;  // by block and assignment
   std::vector<choice> choices;
@@ -234,7 +232,6 @@ std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>
         b.last < b.first ? 0 : max(static_cast<std::size_t>(b.first), static_cast<std::size_t>(b.last));
     urgencies.push_back({b.bytes, static_cast<std::size_t>(b.last - b.first + 1), pressure, b.first});
   }
-  std::vector<std::size_t> order(blocks.size());
   std::vector<std::int64_t> best(blocks.size());
   std::size_t best_bytes = std::numeric_limits<std::size_t>::max(), visited = 0;
   const auto keep = [&](std::size_t bytes) {
@@ -244,10 +241,8 @@ std::size_t place_best(view<memory_block> blocks, const std::vector<std::size_t>
   };
   const int orders = greedy ? 1 : urgency::orders;
   for (int strategy = 0; strategy < orders && best_bytes > live_peak && visited < max_visited; ++strategy) {
-    std::iota(order.begin(), order.end(), std::size_t(0));
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) {
-      return urgencies[x].in(strategy) > urgencies[y].in(strategy);
-    });
+    const auto order = detail::stable_order(
+        blocks.size(), [&](auto x, auto y) { return urgencies[x].in(strategy) > urgencies[y].in(strategy); });
     keep(place_in_gaps(blocks, order, visited));
   }
   if (!greedy && best_bytes > live_peak) keep(place_in_order(blocks, together));

@@ -194,9 +194,12 @@ class scheduler {
   void put_once_first() {
     bool any = false;
     for (auto& it : made_.items) any = (it.once = runs_once(it)) || any;
-    if (any)
-      std::stable_sort(made_.items.begin(), made_.items.end(),
-                       [](const plan_item& a, const plan_item& b) { return a.once > b.once; });
+    if (!any) return;
+    std::vector<plan_item> sorted;
+    for (const bool once : {true, false})
+      for (const auto& it : made_.items)
+        if (it.once == once) sorted.push_back(it);
+    made_.items = std::move(sorted);
   }
 
   bool runs_once(const plan_item& it) const {
@@ -251,8 +254,8 @@ class leveler {
   void run() {
     as_soon_as_possible();
     as_late_as_needed();
-    std::stable_sort(items_.begin(), items_.end(),
-                     [](const plan_item& a, const plan_item& b) { return a.level < b.level; });
+    items_ = detail::taken_in(
+        detail::stable_order(items_.size(), [&](auto a, auto b) { return items_[a].level < items_[b].level; }), items_);
   }
 
  private:
