@@ -26,6 +26,18 @@ constexpr auto perceptron = sequential(nn::linear{.in_features = 100, .out_featu
                                        nn::linear{.in_features = 257, .out_features = 3}, nn::log_softmax{});
 constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .batch_first = true},
                                   nn::linear{.in_features = 20, .out_features = 5});
+// A row of this size is split, too, and so is each step of the sequence.
+constexpr auto wide_gates = sequential(nn::lstm{.input_size = 12, .hidden_size = 200, .batch_first = true},
+                                       nn::linear{.in_features = 200, .out_features = 5});
+// Products before and after a depthwise convolution, a transposed one, and pools with and without padding.
+constexpr auto shrinks_and_grows =
+    sequential(nn::conv2d{.in_channels = 3, .out_channels = 24, .kernel_size = 3, .stride = 2, .padding = 1},
+               nn::relu6{}, nn::conv2d{.in_channels = 24, .out_channels = 72, .kernel_size = 1}, nn::relu{},
+               nn::conv2d{.in_channels = 72, .out_channels = 72, .kernel_size = 3, .padding = 1, .groups = 72},
+               nn::relu{}, nn::conv2d{.in_channels = 72, .out_channels = 40, .kernel_size = 1},
+               nn::max_pool2d{.kernel_size = 3, .stride = 2, .padding = 1}, nn::gelu{},
+               nn::conv_transpose2d{.in_channels = 40, .out_channels = 33, .kernel_size = 2, .stride = 2},
+               nn::avg_pool2d{.kernel_size = 3, .stride = 3, .padding = 1});
 constexpr auto heads =
     sequential(nn::transformer_encoder_layer{.d_model = 24, .nhead = 3, .dim_feedforward = 40, .causal = true});
 
@@ -34,25 +46,38 @@ constexpr std::int64_t max_batch = 7;
 // A net as a program, its states, and the extents of one sample.
 struct net {
   std::string name;
-  std::shared_ptr<model_core> core;
+  std::shared_ptr<const ir::program> inference;
+  std::shared_ptr<parameter_store> states;
   shape sample;
 };
+shape batch_of(std::int64_t n, const shape& sample) {
+  shape s{n};
+  for (int i = 0; i < sample.rank; ++i) s.push_back(sample[i]);
+  return s;
+}
 template <class Model> net net_of(std::string name, shape sample, std::int64_t seed) {
-  return {std::move(name), std::make_shared<model_core>(std::move(Model({.seed = seed}).core())), sample};
+  const auto core = std::make_shared<model_core>(std::move(Model({.seed = seed}).core()));
+  return {std::move(name), core->inference_program(), {core, &core->parameters()}, sample};
+}
+any_tensor numbers(const shape& s, int seed);
+template <class Model> net int8_of(std::string name, shape sample, std::int64_t seed) {
+  const Model net({.seed = seed});
+  const std::vector<std::vector<any_tensor>> samples{{numbers(batch_of(5, sample), 7)}};
+  const auto q = std::make_shared<quantized_program>(quantize(net, profile(net, samples)));
+  BOOST_TEST(q->report.quantized > 3);
+  return {std::move(name), q->program, {q, &q->states}, sample};
 }
 std::vector<net> all_nets() {
   return {net_of<model<convolutions, input<"N", 1, 14, 14>>>("convolutions", {1, 14, 14}, 1),
           net_of<model<one_channel, input<"N", 32, 24, 24>>>("one channel", {32, 24, 24}, 5),
           net_of<model<perceptron, input<"N", 100>>>("perceptron", {100}, 2),
           net_of<model<gates, input<"N", "T", 12>>>("gates", {9, 12}, 3),
-          net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4)};
+          net_of<model<heads, input<"N", "T", 24>>>("heads", {11, 24}, 4),
+          net_of<model<wide_gates, input<"N", "T", 12>>>("wide gates", {4, 12}, 6),
+          net_of<model<shrinks_and_grows, input<"N", 3, 57, 57>>>("shrinks and grows", {3, 57, 57}, 7),
+          int8_of<model<shrinks_and_grows, input<"N", 3, 57, 57>>>("shrinks and grows in int8", {3, 57, 57}, 7)};
 }
 
-shape batch_of(std::int64_t n, const shape& sample) {
-  shape s{n};
-  for (int i = 0; i < sample.rank; ++i) s.push_back(sample[i]);
-  return s;
-}
 any_tensor numbers(const shape& s, int seed) {
   any_tensor t(tensor_type{dtype::float32, s});
   auto* out = reinterpret_cast<float*>(t.mutable_data());
@@ -112,32 +137,29 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
   };
   std::vector<served> all;
   for (auto& n : nets) {
-    all.push_back({std::make_unique<program_factory>(n.core->inference_program(), n.core->parameters(),
-                                                     reference_options{.arenas = arenas}),
-                   {}});
+    all.push_back({std::make_unique<program_factory>(n.inference, *n.states, reference_options{.arenas = arenas}), {}});
     for (int i = 0; i < 4; ++i) all.back().references.push_back(all.back().factory->create());
   }
   for (int round = 0; round < 9; ++round) {
     std::vector<any_tensor> x, expected;
     for (auto& n : nets) {
       x.push_back(numbers(batch_of(max_batch, n.sample), 100 + round));
-      n.core->threads(1);  // new plans
-      expected.push_back(run(*n.core, x.back()));
+      ir::session alone(n.inference, {n.states.get(), nullptr}, std::make_shared<context>(1, target_isa()));
+      expected.push_back(run(alone, x.back()));
     }
     for (std::size_t k = 0; k < nets.size(); ++k) {
-      auto& core = *nets[k].core;
       const auto before = t.different;
       for (int threads = 1; threads <= 8; ++threads) {
-        core.threads(threads);
+        ir::session runs(nets[k].inference, {nets[k].states.get(), nullptr},
+                         std::make_shared<context>(threads, target_isa()));
         for (std::int64_t n : {max_batch, std::int64_t{1}, max_batch - 1}) {
           const std::int64_t first = round % (max_batch - n + 1);
-          t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
-          t.compare(run(core, samples_of(x[k], first, n)), expected[k], first);
+          t.compare(run(runs, samples_of(x[k], first, n)), expected[k], first);
+          t.compare(run(runs, samples_of(x[k], first, n)), expected[k], first);
         }
       }
       BOOST_TEST(t.different == before, nets[k].name << ": threads");
-      ir::session scheduled(core.inference_program(), {&core.parameters(), nullptr},
-                            std::make_shared<context>(backwards{}));
+      ir::session scheduled(nets[k].inference, {nets[k].states.get(), nullptr}, std::make_shared<context>(backwards{}));
       t.compare(run(scheduled, x[k]), expected[k], 0);
       BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }
@@ -154,8 +176,7 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
     for (std::size_t k = 0; k < nets.size(); ++k) {
       const any_tensor in[] = {x[k]};
-      t.compare(program_factory(nets[k].core->inference_program(), nets[k].core->parameters()).create()(in)[0],
-                expected[k], 0);
+      t.compare(program_factory(nets[k].inference, *nets[k].states).create()(in)[0], expected[k], 0);
     }
   }
   // samples evaluated one by one, merged into rows

@@ -233,10 +233,24 @@ BOOST_AUTO_TEST_CASE(windows_beyond_the_padding) {
   check<float>(w, 2, true, false);
   check<double>(w, 1, false, false);
   check_blocked(w, 1, true);
+  window far = sized({2, 9, 12, 2, 0, 0, 4, 4, 3, 3, 1, 1, 1, 1, 2});
+  ++far.out_height, ++far.out_width;
+  check<float>(far, 2, true, false);
+  check<double>(far, 1, false, false);
   window pair = pairs(5, 7);
   ++pair.out_height;
   ++pair.out_width;
   check<float>(pair, 1, true, false);
+}
+
+// Rows are processed in pieces of some hundred columns.
+BOOST_AUTO_TEST_CASE(wide_maps) {
+  for (const long stride : {1, 2, 3, 7})
+    for (const long kernel : {5, 600}) {
+      const window w = sized({1, 4, 1100, 1, 0, 0, 2, kernel, 1, stride, 0, 2, 1, 1, 1});
+      check<float>(w, 2, false, false);
+      check<double>(w, 1, true, false);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(channels_in_another_order) {

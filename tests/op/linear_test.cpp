@@ -114,6 +114,21 @@ BOOST_AUTO_TEST_CASE(rows_do_not_depend_on_how_many_there_are) {
                boost::test_tools::per_element());
   }
 }
+// One column more than whole panels, in products that are cut by columns: no part is a single column, whose sums have
+// another order.
+BOOST_AUTO_TEST_CASE(rows_of_one_column_more_than_panels) {
+  for (std::int64_t n : {9, 17, 25, 33, 49}) {
+    const array x = random_array(dtype::float32, {100, 4096}, 1), w = random_array(dtype::float32, {n, 4096}, 2);
+    const auto product = [](const auto& v) { return value(matmul(v[0], v[1], {.transpose_b = true})); };
+    const auto all = result_of({x, w}, product);
+    for (std::int64_t rows : {1, 2, 5}) {
+      const array some = array_of(dtype::float32, {rows, 4096}, {x.values.begin(), x.values.begin() + rows * 4096});
+      BOOST_TEST(result_of({some, w}, product).values ==
+                     std::vector<double>(all.values.begin(), all.values.begin() + rows * n),
+                 n << " columns, " << rows << " rows");
+    }
+  }
+}
 
 // Each product of a batch has the bits of the product alone, with fused operations after it; small ones share a call.
 BOOST_AUTO_TEST_CASE(small_products_of_a_batch) {

@@ -262,12 +262,12 @@ template <class T, T Left = T{}> struct handed_over {
 /// Positions of `count` elements in stable order; `before(x, y)`: element x comes before element y. A program that sorts
 /// this way contains one sort, not one for each type of elements.
 std::vector<std::size_t> stable_order(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before);
-/// The elements at these positions.
-template <class T> std::vector<T> taken_in(view<const std::size_t> order, std::vector<T>& from) {
-  std::vector<T> all;
-  all.reserve(order.size());
-  for (const auto i : order) all.push_back(std::move(from[i]));
-  return all;
+template <class T> void sort_stably(std::vector<T>& all, const std::function<bool(const T&, const T&)>& before) {
+  std::vector<T> sorted;
+  sorted.reserve(all.size());
+  for (const auto i : stable_order(all.size(), [&](auto x, auto y) { return before(all[x], all[y]); }))
+    sorted.push_back(std::move(all[i]));
+  all = std::move(sorted);
 }
 }  // namespace detail
 

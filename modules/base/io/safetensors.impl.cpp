@@ -258,8 +258,7 @@ void read_header(const std::string& path, const char* header, std::uint64_t leng
                  header_reader& reader) {
   if (!json::parse(header, length, reader)) file_failure(path, reader.reason);
   auto& found = reader.tensors;
-  found = detail::taken_in(
-      detail::stable_order(found.size(), [&](auto a, auto b) { return found[a].offsets < found[b].offsets; }), found);
+  detail::sort_stably<description>(found, [](const auto& a, const auto& b) { return a.offsets < b.offsets; });
   auto available = static_cast<std::int64_t>(size - 8 - length), taken = std::int64_t(0);
   for (auto& d : found) {
     check(path, d, taken, available);
@@ -365,9 +364,8 @@ void write_safetensors(const std::string& path, view<const safetensors_reader::e
     }
     order.push_back(&t);
   }
-  const auto element_size = [&](std::size_t i) { return size_of(order[i]->type.element); };
-  order = detail::taken_in(
-      detail::stable_order(order.size(), [&](auto a, auto b) { return element_size(a) > element_size(b); }), order);
+  detail::sort_stably<const safetensors_reader::entry*>(
+      order, [](auto* a, auto* b) { return size_of(a->type.element) > size_of(b->type.element); });
 
   text header;
   auto string = [&](std::string_view v) { detail::quoted(header, v, path); };

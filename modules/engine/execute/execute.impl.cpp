@@ -340,7 +340,7 @@ void executor::run_stages(std::size_t from, std::size_t to, const detail::stop_l
 // Calls of a pool's threads: the steps of stages, or those of each iteration of a loop, whose addresses advance in a
 // stage of their own.
 struct executor::shared_steps {
-  const executor& of;
+  const executor& owner;
   const bound_step* steps;
   view<const plan_stage> stages;
   std::size_t at;  // stage of the plan: the first, or the loop's
@@ -355,47 +355,47 @@ struct executor::shared_steps {
   }
   void call(std::size_t s, std::size_t i, int worker) {
     if (stop && stop->requested()) [[unlikely]]
-      of.stopped(at + (loop ? s > 0 || i > 0 : s + (i > 0)));
-    const plan_stage* const from = stage(s);
-    if (!from) {
+      owner.stopped(at + (loop ? s > 0 || i > 0 : s + (i > 0)));
+    const plan_stage* const part = stage(s);
+    if (!part) {
       loop->advance(1);
       ++iteration;
       return;
     }
-    const detail::denormals_as_zero zeros(of.without_denormals_);
-    const bound_step& step = steps[from->first + i];
-    step.run(step.arguments, of.scratch_ + static_cast<std::size_t>(worker) * of.plan_->scratch_bytes());
+    const detail::denormals_as_zero zeros(owner.without_denormals_);
+    const bound_step& step = steps[part->first + i];
+    step.run(step.arguments, owner.scratch_ + static_cast<std::size_t>(worker) * owner.plan_->scratch_bytes());
   }
   void run(std::size_t count) {
-    of.pool_->run_stages({.stages = count,
-                          .size = [](const void* all, std::size_t s) -> std::size_t {
-                            const plan_stage* const from = static_cast<const shared_steps*>(all)->stage(s);
-                            return from ? from->count : 1;
-                          },
-                          .f = [](void* all, std::size_t s, std::size_t i,
-                                  int worker) { static_cast<shared_steps*>(all)->call(s, i, worker); },
-                          .state = this});
+    owner.pool_->run_stages({.stages = count,
+                             .size = [](const void* calls, std::size_t s) -> std::size_t {
+                               const plan_stage* const part = static_cast<const shared_steps*>(calls)->stage(s);
+                               return part ? part->count : 1;
+                             },
+                             .f = [](void* calls, std::size_t s, std::size_t i,
+                                     int worker) { static_cast<shared_steps*>(calls)->call(s, i, worker); },
+                             .state = this});
     if (stop && stop->requested()) [[unlikely]]
-      of.stopped(at + (loop ? 1 : count));
+      owner.stopped(at + (loop ? 1 : count));
   }
 };
 
 void executor::run_parallel(std::size_t from, std::size_t to, const detail::stop_link* stop) {
-  shared_steps all{*this, steps_.data(), {plan_->stages().data() + from, to - from}, from, stop};
-  all.run(to - from);
+  shared_steps calls{*this, steps_.data(), {plan_->stages().data() + from, to - from}, from, stop};
+  calls.run(to - from);
 }
 
 void executor::run_iterations(const plan_loop& loop, std::size_t at, const detail::stop_link* stop) {
   loop_arguments a;
   std::memcpy(&a, arguments_ + loop.arguments, sizeof a);
   if (!a.runs()) return;
-  shared_steps all{
+  shared_steps calls{
       *this, steps_.data() + loop.first, {plan_->loop_stages().data() + loop.first_stage, loop.stages}, at, stop, &a};
   const struct returning {  // also after an exception
-    const shared_steps& of;
-    ~returning() { of.loop->advance(-of.iteration); }
-  } after{all};
-  all.run(static_cast<std::size_t>(a.iterations) * (loop.stages + 1));
+    const shared_steps& calls;
+    ~returning() { calls.loop->advance(-calls.iteration); }
+  } after{calls};
+  calls.run(static_cast<std::size_t>(a.iterations) * (loop.stages + 1));
 }
 
 // Names the first skipped operation: that of `stage`, or of the next stage that belongs to a single operation.

@@ -383,7 +383,8 @@ template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool cou
     }
   }
 }
-/// Sums of the windows of a plain map, first of their rows. For windows whose columns are too far apart for registers.
+/// Sums of the windows of a plain map, first down their columns, in vectors. For strides above 2, of which
+/// `combine_columns` computes one result at a time.
 template <class T> LAMINA_INLINE void sum_rows_first(const window& w, const T* in, T* out) {
   constexpr long chunk = 512;
   alignas(64) T sums[chunk + width<T>];

@@ -100,15 +100,18 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, const 
           emit_part(e, part, by, first, row, 0);
         },
         grain, gemm.tile_rows);
-  else
+  else {
+    // A single column would be summed in another order: the last part takes it.
+    const std::int64_t cut_columns = p.n % gemm.panel_columns == 1 ? p.n - 1 : p.n;
     e.cut_for_threads(
-        p.n, flops / static_cast<double>(p.n),
+        cut_columns, flops / static_cast<double>(p.n),
         [&](std::int64_t column, std::int64_t count) {
           kernels::gemm_args part = p;
-          part.n = count;
+          part.n = column + count == cut_columns ? p.n - column : count;
           emit_part(e, part, by, first, 0, column);
         },
         grain, gemm.panel_columns);
+  }
 }
 
 // Integer products, cut by rows; they have no epilogue.
@@ -235,7 +238,8 @@ void matmul::emit(emission& e) {
   p.prepacked = by.packed;
 
   const double flops = all.flops();
-  const double least = p.m == 1 ? 2e5 : 4e5;  // products of fewer flops are not cut; a single row takes memory's time
+  // Products of fewer flops are not cut. A single row takes the time in which its weights are read.
+  const double least = p.m == 1 && all.count == 1 ? 2e5 : 4e5;
   const bool small = flops < least;
   // Small products at equal strides become few calls. A single column stays a separate call, which sums in another
   // order.

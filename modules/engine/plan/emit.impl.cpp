@@ -330,8 +330,7 @@ void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   pending_.resize(first_step);
   plan_.stages_.resize(first_stage);
   stage_first_ = first_step;
-  parts = detail::taken_in(
-      detail::stable_order(parts.size(), [&](auto a, auto b) { return parts[a].weight > parts[b].weight; }), parts);
+  detail::sort_stably<part>(parts, [](const auto& a, const auto& b) { return a.weight > b.weight; });
   for (std::size_t k = 0;; ++k) {
     std::int32_t line = -1, loop = -1;
     std::size_t steps_found = 0;

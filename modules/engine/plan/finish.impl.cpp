@@ -120,9 +120,11 @@ void emitter::place_memory() {
   if (status_ < 0) return;
   for (auto& c : plan_.checks_) c.offset += offset[static_cast<std::size_t>(status_)];
   // Sorts the checks, so that the first to fail does not depend on what runs in parallel.
-  plan_.checks_ = detail::taken_in(
-      detail::stable_order(plan_.checks_.size(), [&](auto a, auto b) { return check_order_[a] < check_order_[b]; }),
-      plan_.checks_);
+  std::vector<plan_check> sorted;
+  for (const auto k :
+       detail::stable_order(plan_.checks_.size(), [&](auto a, auto b) { return check_order_[a] < check_order_[b]; }))
+    sorted.push_back(std::move(plan_.checks_[k]));
+  plan_.checks_ = std::move(sorted);
 }
 
 void emitter::finish() {

@@ -55,14 +55,14 @@ program with_states(const program& body, std::size_t carries) {
   return p;
 }
 
-// The stages of an iteration if threads can share them: if an operation has several steps. The copies of results and
-// carries, cut from no operation, come one after the other. A run numbers its stages with 32 bits.
+// The stages of an iteration if threads can share them: if an operation has several steps. Copies of results and
+// carries, which belong to no line, are too small to share. A run numbers its stages with 32 bits.
 std::vector<plan_stage> shared_stages(const plan& body, std::int64_t iterations) {
   std::vector<plan_stage> all;
   bool shared = false;
   for (const auto& s : body.stages()) {
     if (s.line >= 0) {
-      all.push_back(s);
+      all.push_back({s.first, s.count});
       shared = shared || s.count > 1;
     } else
       for (std::uint32_t i = 0; i < s.count; ++i) all.push_back({s.first + i, 1});

@@ -139,6 +139,7 @@ export class plan {
   const std::vector<plan_pack>& packs() const { return packs_; }
   const std::vector<plan_check>& checks() const { return checks_; }
   const std::vector<plan_loop>& loops() const { return loops_; }
+  /// Stages of the loops' iterations, without lines.
   const std::vector<plan_stage>& loop_stages() const { return loop_stages_; }
   const std::vector<loop_move>& moves() const { return moves_; }
   /// The first stage that assigns states; the checks are read before it.

@@ -37,10 +37,10 @@ plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_
 
 std::size_t plan::bytes() const {
   const auto of = []<class T>(const std::vector<T>& v) { return v.capacity() * sizeof(T); };
-  std::size_t n = sizeof *this + of(buffers_) + of(steps_) + of(stages_) + of(relocations_) + of(arguments_) +
-                  of(code_) + of(constants_) + of(packs_) + of(checks_) + of(loops_) + of(moves_) + of(input_types_) +
-                  of(output_types_) + of(state_types_) + of(output_names_) + of(state_names_) + of(assigned_) +
-                  of(once_states_) + of(by_element_) + of(lines_);
+  std::size_t n = sizeof *this + of(buffers_) + of(steps_) + of(stages_) + of(loop_stages_) + of(relocations_) +
+                  of(arguments_) + of(code_) + of(constants_) + of(packs_) + of(checks_) + of(loops_) + of(moves_) +
+                  of(input_types_) + of(output_types_) + of(state_types_) + of(output_names_) + of(state_names_) +
+                  of(assigned_) + of(once_states_) + of(by_element_) + of(lines_);
   for (const auto& c : constants_) n += c.bytes();
   for (const auto& l : lines_) n += l.what.capacity() + l.where.capacity() + of(l.results);
   for (const auto& s : state_names_) n += s.capacity();

@@ -254,8 +254,7 @@ class leveler {
   void run() {
     as_soon_as_possible();
     as_late_as_needed();
-    items_ = detail::taken_in(
-        detail::stable_order(items_.size(), [&](auto a, auto b) { return items_[a].level < items_[b].level; }), items_);
+    detail::sort_stably<plan_item>(items_, [](const auto& a, const auto& b) { return a.level < b.level; });
   }
 
  private:
@@ -346,7 +345,7 @@ bool has_independent_loops(const program& p) {
   }
   return false;
 }
-// Whether independent items share a level: on request, or for loops, each of which runs on one thread.
+// Whether independent items share a level: on request, or for loops, each of which then runs on one thread.
 bool shares_levels(const request& r) {
   if (r.first_invariant) return false;
   return r.options.parallel ||
