@@ -525,6 +525,19 @@ BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
 }
 
 BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }
+// Neighboring windows of 5 and 7 columns read each pixel once; narrow maps have fewer results in a tile.
+BOOST_AUTO_TEST_CASE(depthwise_windows_side_by_side) {
+  for (const long kernel : {5, 7})
+    for (long width = 1; width <= 26; ++width) {
+      window w{};
+      w.channels = w.out_channels = w.groups = random_to(2, 2 * lane_count());
+      w.kernel_h = random_to(1, 7), w.kernel_w = kernel;
+      w.stride_h = w.stride_w = w.dilation_h = w.dilation_w = 1;
+      w.pad_h = w.kernel_h / 2, w.pad_w = kernel / 2;
+      w.height = random_to(1, 12), w.width = width;
+      check_blocked(sized(w), random_to(1, 2), {false, width % 3 != 0, width % 5 == 0, width % 4 == 0});
+    }
+}
 
 // Padding adds nothing, in either layout and in each gradient, even where it meets an infinity or NaN of a filter.
 BOOST_AUTO_TEST_CASE(plain_filters_that_are_not_finite) {

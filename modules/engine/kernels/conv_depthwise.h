@@ -21,6 +21,16 @@ struct depthwise_args {
   bool clamp;
 };
 
+/// Adds the residual, bounds and stores neighboring results.
+template <int Pixels> LAMINA_INLINE void finish_pixels(const depthwise_args& q, vec<float> (&sum)[Pixels], long at) {
+  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
+  if (q.clamp) {
+    const vec<float> low(q.low), high(q.high);
+    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
+  }
+  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+}
+
 /// `Pixels` results from input column `x` of three rows; taps [first, last) are inside the map.
 template <int Stride, int Pixels>
 LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const (&row)[3], const vec<float> (&w)[9],
@@ -36,12 +46,7 @@ LAMINA_INLINE void depthwise_pixels(const depthwise_args& q, const float* const 
       }
     }
   }
-  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
-  if (q.clamp) {
-    const vec<float> low(q.low), high(q.high);
-    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
-  }
-  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+  finish_pixels(q, sum, at);
 }
 
 template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
@@ -70,6 +75,22 @@ template <int Stride> LAMINA_INLINE void depthwise(const depthwise_args& q) {
 /// Maximum number of neighboring results that `window_pixels` computes together.
 inline constexpr int any_pixels = 8;
 
+/// Adds `rows` rows to the results of windows `Width` wide, side by side: each pixel is read once, and the weights of a
+/// row are in registers.
+template <int Width, int Pixels>
+LAMINA_INLINE void slide_rows(const float* in, const float* weight, long rows, long row, vec<float> (&sum)[Pixels]) {
+  LAMINA_NO_UNROLL for (long y = 0; y < rows; ++y, in += row, weight += Width * block) {
+    vec<float> w[Width];
+    LAMINA_UNROLL for (int x = 0; x < Width; ++x) w[x] = load(weight + x * block);
+    LAMINA_UNROLL for (int t = 0; t < Pixels + Width - 1; ++t) {
+      const auto v = load(in + t * block);
+      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) {
+        if (t - i >= 0 && t - i < Width) sum[i] = fma<float>(v, w[t - i], sum[i]);
+      }
+    }
+  }
+}
+
 /// `Pixels` results of a row for any window; `in` is the first tap of the first result in the padded copy.
 template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, const float* in, const float* weight,
                                                        long rows, vec<float> bias, long at) {
@@ -77,19 +98,18 @@ template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, 
   const long pixel = w.stride_w * block, tap = w.dilation_w * block, row = w.dilation_h * q.copy_width * block;
   vec<float> sum[Pixels];
   LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
-  for (long y = 0; y < rows; ++y, in += row) {
-    const float* from = in;
-    LAMINA_NO_UNROLL for (long x = 0; x < w.kernel_w; ++x, from += tap, weight += block) {
-      const auto v = load(weight);
-      LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = fma<float>(load(from + i * pixel), v, sum[i]);
+  const bool side_by_side = Pixels >= 4 && pixel == block && tap == block;
+  if (side_by_side && w.kernel_w == 5) slide_rows<5>(in, weight, rows, row, sum);
+  else if (side_by_side && w.kernel_w == 7) slide_rows<7>(in, weight, rows, row, sum);
+  else
+    for (long y = 0; y < rows; ++y, in += row) {
+      const float* from = in;
+      LAMINA_NO_UNROLL for (long x = 0; x < w.kernel_w; ++x, from += tap, weight += block) {
+        const auto v = load(weight);
+        LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = fma<float>(load(from + i * pixel), v, sum[i]);
+      }
     }
-  }
-  if (q.residual) { LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] += load(q.residual + (at + i) * block); }
-  if (q.clamp) {
-    const vec<float> low(q.low), high(q.high);
-    LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = clamp<float>(sum[i], low, high);
-  }
-  LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) store<float>(q.out + (at + i) * block, sum[i]);
+  finish_pixels(q, sum, at);
 }
 
 /// Skips kernel rows above and below the map, which meet only padding.
