@@ -1,6 +1,8 @@
 // `scan`: the same numbers as the unrolled iterations, for every length, direction, and kind of operands.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -183,6 +185,50 @@ BOOST_AUTO_TEST_CASE(threads_change_no_bit) {
   for (const auto& y : scanned(v)) g.output(y);
   auto one = g.run({}, 1), two = g.run({}, 2);
   for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(same_bits(one[i], two[i]));
+}
+
+// Random bodies whose operations are cut into parts: the memory that they share inside an iteration is right for threads,
+// too.
+BOOST_AUTO_TEST_CASE(threads_share_random_iterations) {
+  const tensor_type whole{dtype::float32, {96, 80}};
+  std::ptrdiff_t shared = 0;
+  for (int seed = 0; seed < random_cases(30); ++seed) {
+    const philox stream(seed, 5);
+    std::uint64_t at = 0;
+    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); };
+    const auto p = std::make_shared<program>();
+    values all{p->input("a", whole), p->input("b", whole), p->input("x", whole)};
+    const value w = p->input("w", {dtype::float32, {80, 80}});
+    for (std::size_t i = 0, steps = 4 + below(12); i < steps; ++i) {
+      const value v = all[below(all.size())], u = all[all.size() - 1 - below(3)];
+      switch (below(7)) {
+        case 0: all.push_back(matmul(v, w) + u); break;
+        case 1: all.push_back(tanh(v * u)); break;
+        case 2: all.push_back(softmax(v) - u); break;
+        case 3: all.push_back(u * reduce_sum(v, {.axes = axes(0), .keepdim = true})); break;
+        case 4: all.push_back(concat<1>(slice(v, {.start = 30, .axis = 1}), slice(u, {.stop = 30, .axis = 1}))); break;
+        case 5: all.push_back(sin(v) + reduce_max(u, {.axes = axes(1), .keepdim = true})); break;
+        default: all.push_back(reshape(transpose(v), shape{96, 80}) + u);
+      }
+    }
+    for (int i = 0; i < 2; ++i) p->output("next", tanh(all[all.size() - 1 - below(4)]));
+    for (int i = 0; i < 2; ++i) p->output("y", all[all.size() - 1 - below(3)]);
+    small_graph g;
+    values v;
+    for (int i = 0; i < 2; ++i) v.push_back(g.input(random_array(dtype::float32, {96, 80}, 10 * seed + i)));
+    v.push_back(g.input(random_array(dtype::float32, {5, 96, 80}, 10 * seed + 2)));
+    v.push_back(g.input(random_array(dtype::float32, {80, 80}, 10 * seed + 3, -0.2, 0.2)));
+    for (const auto& y : scan(p, {v.data(), 2}, {&v[2], 1}, {&v[3], 1}, seed % 2 != 0)) g.output(y);
+    const auto one = g.run({}, 1);
+    for (const int threads : {2, 3}) {
+      const auto several = g.run({}, threads);
+      for (std::size_t i = 0; i < one.size(); ++i)
+        BOOST_TEST(same_bits(one[i], several[i]), "seed " << seed << ", " << threads << " threads, result " << i);
+    }
+    const auto& stages = g.plan->stages();
+    shared += std::count_if(stages.begin(), stages.end(), [](const auto& s) { return s.loop >= 0; });
+  }
+  BOOST_TEST(shared > random_cases(30) / 2);
 }
 
 BOOST_AUTO_TEST_CASE(what_is_wrong_is_said) {
