@@ -171,6 +171,10 @@ float read_by(const blocked_options& o, float value) {
   std::frexp(value, &exponent);
   return std::ldexp(std::nearbyint(std::ldexp(value, 8 - exponent)), exponent - 8);
 }
+std::vector<float> read_by(const blocked_options& o, std::vector<float> values) {
+  for (auto& x : values) x = read_by(o, x);
+  return values;
+}
 
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions_of(o);
@@ -186,9 +190,10 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
   const auto residual = random_values<float>(images * out_size(w));
   auto bias = random_values<float>(w.out_channels);
   sums<float> expected(images * out_size(w));
+  const auto pixels = read_by(o, in), filters = read_by(o, weight);
   for (long n = 0; n < images; ++n)
     each_product(w, [&](long r, long i, long k) {
-      expected.add(n * out_size(w) + r, read_by(o, in[at(n * in_size(w) + i)]), read_by(o, weight[at(k)]));
+      expected.add(n * out_size(w) + r, pixels[at(n * in_size(w) + i)], filters[at(k)]);
     });
   const float low = -0.25f, high = 1.5f;
   for (std::size_t r = 0; r < expected.value.size(); ++r) {
@@ -492,10 +497,10 @@ BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
       auto in = random_values<float>(images * in_size(w)), gradient = random_values<float>(images * out_size(w));
       spoil(gradient, i % 5 ? numbers::finite : numbers::any);
       sums<float> expected(weight_size(w));
+      const auto results = read_by(how, gradient), pixels = read_by(how, in);
       for (long n = first; n < images; ++n)
         each_product(w, [&](long r, long at_in, long k) {
-          expected.add(k, read_by(how, gradient[at(n * out_size(w) + r)]),
-                       read_by(how, in[at(n * in_size(w) + at_in)]));
+          expected.add(k, results[at(n * out_size(w) + r)], pixels[at(n * in_size(w) + at_in)]);
         });
       conv_plain_args a{};
       a.w = w;
@@ -526,7 +531,7 @@ BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
 
 BOOST_AUTO_TEST_CASE(blocked_depthwise) { check_depthwise(120); }
 // Neighboring windows of 5 and 7 columns read each pixel once; narrow maps have fewer results in a tile.
-BOOST_AUTO_TEST_CASE(depthwise_windows_side_by_side) {
+BOOST_AUTO_TEST_CASE(depthwise_of_adjacent_windows) {
   for (const long kernel : {5, 7})
     for (long width = 1; width <= 26; ++width) {
       window w{};

@@ -184,14 +184,16 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
 template <class T> long wrong(const numbers<T>& x, const call& how, const std::vector<T>& actual) {
   using W = wide<T>;
   long count = 0;
+  std::vector<W> columns(x.b.size());
+  for (std::size_t j = 0; j < x.b.size(); ++j) columns[j] = static_cast<W>(read_by(how, x.b[j]));
   for (long z = 0; z < x.batch; ++z)
     for (long i = 0; i < x.m; ++i) {
       std::vector<W> sum(at(x.n), 0), magnitude(at(x.n), 0);
       for (long p = 0; p < x.k; ++p) {
         const W value = read_by(how, x.a[at(((how.share_a ? 0 : z) * x.m + i) * x.k + p)]);
-        const T* row = x.b.data() + ((how.share_b ? 0 : z) * x.k + p) * x.n;
+        const W* row = columns.data() + ((how.share_b ? 0 : z) * x.k + p) * x.n;
         for (long j = 0; j < x.n; ++j) {
-          const W term = value * static_cast<W>(read_by(how, row[j]));
+          const W term = value * row[j];
           sum[at(j)] += term;
           magnitude[at(j)] += std::abs(term);
         }

@@ -22,7 +22,8 @@ array array_of(dtype element, const shape& dims, std::vector<double> values) {
   return {{element, dims}, std::move(values)};
 }
 
-array random_array(dtype element, const shape& dims, int seed, double low, double high) {
+// Flattened: the linker would take the functions of the generator from a test, which is not optimized.
+[[gnu::flatten]] array random_array(dtype element, const shape& dims, int seed, double low, double high) {
   philox stream(seed, 3);
   array a{{element, dims}, std::vector<double>(static_cast<std::size_t>(dims.size()))};
   for (std::size_t i = 0; i < a.values.size(); ++i) {

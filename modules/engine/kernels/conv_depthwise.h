@@ -98,9 +98,9 @@ template <int Pixels> LAMINA_INLINE void window_pixels(const depthwise_args& q, 
   const long pixel = w.stride_w * block, tap = w.dilation_w * block, row = w.dilation_h * q.copy_width * block;
   vec<float> sum[Pixels];
   LAMINA_UNROLL for (int i = 0; i < Pixels; ++i) sum[i] = bias;
-  const bool side_by_side = Pixels >= 4 && pixel == block && tap == block;
-  if (side_by_side && w.kernel_w == 5) slide_rows<5>(in, weight, rows, row, sum);
-  else if (side_by_side && w.kernel_w == 7) slide_rows<7>(in, weight, rows, row, sum);
+  const bool adjacent = Pixels >= 4 && pixel == block && tap == block;
+  if (adjacent && w.kernel_w == 5) slide_rows<5>(in, weight, rows, row, sum);
+  else if (adjacent && w.kernel_w == 7) slide_rows<7>(in, weight, rows, row, sum);
   else
     for (long y = 0; y < rows; ++y, in += row) {
       const float* from = in;
