@@ -187,11 +187,16 @@ BOOST_AUTO_TEST_CASE(a_loop_whose_iterations_are_shared_by_threads_ends_anywhere
     BOOST_TEST(equal(net(), wanted));
     const int all = asks([&] { net(); });
     BOOST_TEST(all > 4 * 2);
+    int stopped = 0;  // a run on a busy machine may use one thread, which asks less often
     for (int i = 0; i < all; ++i) {
       const auto message = stopped_after(i, [&] { net(); });
-      BOOST_TEST(message.find("the run was stopped") != message.npos, message);
+      if (!message.empty()) {
+        ++stopped;
+        BOOST_TEST(message.find("the run was stopped") != message.npos, message);
+      }
       BOOST_TEST(equal(net(), wanted));
     }
+    BOOST_TEST(stopped > 4);
   }
 }
 
