@@ -29,7 +29,7 @@ constexpr auto gates = sequential(nn::gru{.input_size = 12, .hidden_size = 20, .
 // A row of this size is split, too, and so is each step of the sequence.
 constexpr auto wide_gates = sequential(nn::lstm{.input_size = 12, .hidden_size = 200, .batch_first = true},
                                        nn::linear{.in_features = 200, .out_features = 5});
-// Products before and after a depthwise convolution, a transposed one, and pools with and without padding.
+// Products before and after a depthwise convolution, a transposed one, and padded pools.
 constexpr auto shrinks_and_grows =
     sequential(nn::conv2d{.in_channels = 3, .out_channels = 24, .kernel_size = 3, .stride = 2, .padding = 1},
                nn::relu6{}, nn::conv2d{.in_channels = 24, .out_channels = 72, .kernel_size = 1}, nn::relu{},
@@ -49,17 +49,27 @@ struct net {
   std::shared_ptr<const ir::program> inference;
   std::shared_ptr<parameter_store> states;
   shape sample;
+
+  ir::session session(std::shared_ptr<context> where) const {
+    return ir::session(inference, {states.get(), nullptr}, std::move(where));
+  }
 };
 shape batch_of(std::int64_t n, const shape& sample) {
   shape s{n};
   for (int i = 0; i < sample.rank; ++i) s.push_back(sample[i]);
   return s;
 }
+any_tensor numbers(const shape& s, int seed) {
+  any_tensor t(tensor_type{dtype::float32, s});
+  auto* out = reinterpret_cast<float*>(t.mutable_data());
+  philox stream(seed, 3);
+  for (std::int64_t i = 0; i < s.size(); ++i) out[i] = 2 * stream.uniform<float>(static_cast<std::uint64_t>(i)) - 1;
+  return t;
+}
 template <class Model> net net_of(std::string name, shape sample, std::int64_t seed) {
   const auto core = std::make_shared<model_core>(std::move(Model({.seed = seed}).core()));
   return {std::move(name), core->inference_program(), {core, &core->parameters()}, sample};
 }
-any_tensor numbers(const shape& s, int seed);
 template <class Model> net int8_of(std::string name, shape sample, std::int64_t seed) {
   const Model net({.seed = seed});
   const std::vector<std::vector<any_tensor>> samples{{numbers(batch_of(5, sample), 7)}};
@@ -78,13 +88,6 @@ std::vector<net> all_nets() {
           int8_of<model<shrinks_and_grows, input<"N", 3, 57, 57>>>("shrinks and grows in int8", {3, 57, 57}, 7)};
 }
 
-any_tensor numbers(const shape& s, int seed) {
-  any_tensor t(tensor_type{dtype::float32, s});
-  auto* out = reinterpret_cast<float*>(t.mutable_data());
-  philox stream(seed, 3);
-  for (std::int64_t i = 0; i < s.size(); ++i) out[i] = 2 * stream.uniform<float>(static_cast<std::uint64_t>(i)) - 1;
-  return t;
-}
 // Samples [first, first + n) of a batch.
 any_tensor samples_of(const any_tensor& batch, std::int64_t first, std::int64_t n) {
   shape s = batch.shape();
@@ -144,14 +147,13 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
     std::vector<any_tensor> x, expected;
     for (auto& n : nets) {
       x.push_back(numbers(batch_of(max_batch, n.sample), 100 + round));
-      ir::session alone(n.inference, {n.states.get(), nullptr}, std::make_shared<context>(1, target_isa()));
+      auto alone = n.session(std::make_shared<context>(1, target_isa()));
       expected.push_back(run(alone, x.back()));
     }
     for (std::size_t k = 0; k < nets.size(); ++k) {
       const auto before = t.different;
       for (int threads = 1; threads <= 8; ++threads) {
-        ir::session runs(nets[k].inference, {nets[k].states.get(), nullptr},
-                         std::make_shared<context>(threads, target_isa()));
+        auto runs = nets[k].session(std::make_shared<context>(threads, target_isa()));
         for (std::int64_t n : {max_batch, std::int64_t{1}, max_batch - 1}) {
           const std::int64_t first = round % (max_batch - n + 1);
           t.compare(run(runs, samples_of(x[k], first, n)), expected[k], first);
@@ -159,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_sample_has_the_same_bits_whatever_surrounds_it) {
         }
       }
       BOOST_TEST(t.different == before, nets[k].name << ": threads");
-      ir::session scheduled(nets[k].inference, {nets[k].states.get(), nullptr}, std::make_shared<context>(backwards{}));
+      auto scheduled = nets[k].session(std::make_shared<context>(backwards{}));
       t.compare(run(scheduled, x[k]), expected[k], 0);
       BOOST_TEST(t.different == before, nets[k].name << ": a scheduler");
     }

@@ -164,15 +164,10 @@ struct blocked_options {
 const conv_blocked_functions& functions_of(const blocked_options& o) {
   return o.form < 0 ? functions().blocked : bfloat().products[o.form].conv;
 }
-/// An operand as the products read it: rounded to bfloat16 if `form` is set.
-float read_by(const blocked_options& o, float value) {
-  if (o.form < 0 || !std::isfinite(value)) return value;
-  int exponent = 0;
-  std::frexp(value, &exponent);
-  return std::ldexp(std::nearbyint(std::ldexp(value, 8 - exponent)), exponent - 8);
-}
+/// Operands as the products read them: rounded to bfloat16 if `form` is set.
 std::vector<float> read_by(const blocked_options& o, std::vector<float> values) {
-  for (auto& x : values) x = read_by(o, x);
+  if (o.form >= 0)
+    for (auto& x : values) x = kernel_test::rounded_to_bfloat(x);
   return values;
 }
 

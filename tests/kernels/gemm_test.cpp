@@ -100,11 +100,7 @@ template <class T> const gemm_functions& functions(const call& how) {
 }
 /// An operand as the products of a call read it.
 template <class T> wide<T> read_by(const call& how, T value) {
-  if (how.form < 0 || std::isnan(value)) return value;
-  const int bits = 8;  // of the mantissa, with the leading one; std::nearbyint takes ties to even
-  int exponent = 0;
-  std::frexp(value, &exponent);
-  return static_cast<wide<T>>(std::ldexp(std::nearbyint(std::ldexp(value, bits - exponent)), exponent - bits));
+  return how.form < 0 ? value : kernel_test::rounded_to_bfloat(static_cast<float>(value));
 }
 
 /// Runs one call and checks that nothing beyond C[0..m, 0..n] was written.

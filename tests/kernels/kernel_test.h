@@ -110,6 +110,15 @@ template <class Range> void fill_uniform(Range& range, std::mt19937& generator, 
                                                           (high - low) * (static_cast<double>(generator()) * 0x1p-32));
 }
 
+/// A number with the 8 bits of bfloat16, ties to even, whatever its exponent.
+inline float rounded_to_bfloat(float x) {
+  constexpr int bits = 8;  // with the leading one; std::nearbyint takes ties to even
+  if (!std::isfinite(x)) return x;
+  int exponent = 0;
+  std::frexp(x, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(x, bits - exponent)), exponent - bits);
+}
+
 /// Whether a sum of `terms` rounded terms is correct: |actual - expected| <= 4 terms eps magnitude, where magnitude is
 /// the sum of the absolute terms.  NaN equals only NaN, an infinity only itself.
 template <class T, class Wide> bool close(T actual, Wide expected, Wide magnitude, long terms) {

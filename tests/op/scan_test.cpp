@@ -2,7 +2,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -193,15 +192,13 @@ BOOST_AUTO_TEST_CASE(threads_share_random_iterations) {
   const tensor_type whole{dtype::float32, {96, 80}};
   std::ptrdiff_t shared = 0;
   for (int seed = 0; seed < random_cases(30); ++seed) {
-    const philox stream(seed, 5);
-    std::uint64_t at = 0;
-    const auto below = [&](std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); };
+    draws draw{philox(seed, 5)};
     const auto p = std::make_shared<program>();
     values all{p->input("a", whole), p->input("b", whole), p->input("x", whole)};
     const value w = p->input("w", {dtype::float32, {80, 80}});
-    for (std::size_t i = 0, steps = 4 + below(12); i < steps; ++i) {
-      const value v = all[below(all.size())], u = all[all.size() - 1 - below(3)];
-      switch (below(7)) {
+    for (std::size_t i = 0, steps = 4 + draw.below(12); i < steps; ++i) {
+      const value v = all[draw.below(all.size())], u = all[all.size() - 1 - draw.below(3)];
+      switch (draw.below(7)) {
         case 0: all.push_back(matmul(v, w) + u); break;
         case 1: all.push_back(tanh(v * u)); break;
         case 2: all.push_back(softmax(v) - u); break;
@@ -211,8 +208,8 @@ BOOST_AUTO_TEST_CASE(threads_share_random_iterations) {
         default: all.push_back(reshape(transpose(v), shape{96, 80}) + u);
       }
     }
-    for (int i = 0; i < 2; ++i) p->output("next", tanh(all[all.size() - 1 - below(4)]));
-    for (int i = 0; i < 2; ++i) p->output("y", all[all.size() - 1 - below(3)]);
+    for (int i = 0; i < 2; ++i) p->output("next", tanh(all[all.size() - 1 - draw.below(4)]));
+    for (int i = 0; i < 2; ++i) p->output("y", all[all.size() - 1 - draw.below(3)]);
     small_graph g;
     values v;
     for (int i = 0; i < 2; ++i) v.push_back(g.input(random_array(dtype::float32, {96, 80}, 10 * seed + i)));

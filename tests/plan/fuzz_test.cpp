@@ -16,16 +16,10 @@ using namespace engine_test;
 
 namespace {
 
-struct numbers {
-  philox stream;
-  std::uint64_t at = 0;
-  std::size_t below(std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); }
-};
-
 // Grows a program over float32 values of few small shapes. `products` allows operations whose sums passes may
 // reorder.
 void grow(small_graph& g, int seed, bool products) {
-  numbers draw{philox(seed, 11)};
+  draws draw{philox(seed, 11)};
   const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
   std::vector<value> all;
   for (int i = 0; i < 4; ++i)

@@ -20,14 +20,6 @@ namespace {
 
 array real(const shape& s, int seed) { return random_array(dtype::float32, s, seed); }
 
-struct numbers {
-  philox stream;
-  std::uint64_t at = 0;
-  std::int64_t below(std::int64_t n) {
-    return static_cast<std::int64_t>(stream.bits(at++) % static_cast<std::uint64_t>(n));
-  }
-};
-
 // Whether two blocks share bytes while both are live, by trying all pairs.
 bool overlap(const std::vector<memory_block>& blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i)
@@ -86,7 +78,7 @@ BOOST_AUTO_TEST_SUITE(memory_of_plans)
 BOOST_AUTO_TEST_CASE(blocks_that_live_at_once_never_overlap) {
   double waste = 0;
   for (int round = 0; round < 10'000; ++round) {
-    numbers draw{philox(round, 5)};
+    draws draw{philox(round, 5)};
     std::vector<memory_block> blocks(static_cast<std::size_t>(1 + draw.below(40)));
     for (auto& b : blocks) {
       b.bytes = static_cast<std::size_t>(draw.below(6) ? draw.below(5000) : 64 * draw.below(9));
@@ -118,7 +110,7 @@ BOOST_AUTO_TEST_CASE(the_verifier_finds_an_overlap) {
 BOOST_AUTO_TEST_CASE(each_way_to_share_keeps_the_rule) {
   double greedy = 0, dynamic = 0, none = 0;
   for (int round = 0; round < 1000; ++round) {
-    numbers draw{philox(round, 6)};
+    draws draw{philox(round, 6)};
     std::vector<memory_block> blocks(static_cast<std::size_t>(1 + draw.below(40)));
     std::size_t all = 0;
     for (auto& b : blocks) {
@@ -172,7 +164,7 @@ BOOST_AUTO_TEST_CASE(the_best_way_is_that_of_all) {
 // So many blocks that the search is cut off; blocks of one time, and nested ones as in a training step.
 BOOST_AUTO_TEST_CASE(many_blocks) {
   const int count = 6000;
-  numbers draw{philox(1, 6)};
+  draws draw{philox(1, 6)};
   std::vector<memory_block> blocks;
   for (int i = 0; i < count; ++i) {
     const auto first = static_cast<std::int32_t>(draw.below(count));

@@ -22,6 +22,13 @@ array from_tensor(const lamina::any_tensor& t);
 
 /// Equal types and equal bits; every NaN counts as the same.
 bool same_bits(const array& a, const array& b);
+/// Whole numbers drawn one after the other from a stream.
+struct draws {
+  lamina::philox stream;
+  std::uint64_t at = 0;
+  std::size_t below(std::size_t n) { return static_cast<std::size_t>(stream.bits(at++) % n); }
+};
+
 /// Largest |a - b| / max(1, |a|, |b|); infinite where shapes or NaNs differ.
 double distance(const array& a, const array& b);
 

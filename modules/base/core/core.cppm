@@ -262,6 +262,7 @@ template <class T, T Left = T{}> struct handed_over {
 /// Positions of `count` elements in stable order; `before(x, y)`: element x comes before element y. A program that sorts
 /// this way contains one sort, not one for each type of elements.
 std::vector<std::size_t> stable_order(std::size_t count, const std::function<bool(std::size_t, std::size_t)>& before);
+/// Sorts elements that can be moved; equal ones keep their order.
 template <class T> void sort_stably(std::vector<T>& all, const std::function<bool(const T&, const T&)>& before) {
   std::vector<T> sorted;
   sorted.reserve(all.size());

@@ -194,12 +194,7 @@ class scheduler {
   void put_once_first() {
     bool any = false;
     for (auto& it : made_.items) any = (it.once = runs_once(it)) || any;
-    if (!any) return;
-    std::vector<plan_item> sorted;
-    for (const bool once : {true, false})
-      for (const auto& it : made_.items)
-        if (it.once == once) sorted.push_back(it);
-    made_.items = std::move(sorted);
+    if (any) detail::sort_stably<plan_item>(made_.items, [](const auto& a, const auto& b) { return a.once > b.once; });
   }
 
   bool runs_once(const plan_item& it) const {
