@@ -266,22 +266,30 @@ void raise_peak(std::int64_t now) noexcept {
   throw out_of_memory(t.string(), bytes, memory::counters().current, byte_limit.load(std::memory_order_relaxed));
 }
 
-// Weights are read sequentially, which 4 KiB pages slow down: requests huge pages for the whole 2 MiB pages inside.
-void ask_for_large_pages(void* p, std::size_t size) noexcept {
-  constexpr std::size_t page = std::size_t(2) << 20;
-  const auto begin = (reinterpret_cast<std::uintptr_t>(p) + page - 1) / page * page,
-             end = (reinterpret_cast<std::uintptr_t>(p) + size) / page * page;
-  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);  // only a hint
+// Weights are read sequentially, which 4 KiB pages slow down: requests huge pages for the whole 2 MiB pages inside. A
+// block with few of them gets all its pages now: one call takes two thirds of the time of a fault for each page.
+void prepare_pages(void* p, std::size_t size) noexcept {
+  constexpr std::size_t small_page = 4096, large_page = std::size_t(2) << 20, fewest = 32 * small_page;
+  const auto first = reinterpret_cast<std::uintptr_t>(p), last = first + size;
+  const auto advise = [&](std::size_t page, int advice) {
+    const auto begin = (first + page - 1) / page * page, end = last / page * page;
+    if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, advice);  // only a hint
+  };
+  advise(large_page, MADV_HUGEPAGE);
+#ifdef MADV_POPULATE_WRITE
+  if (size >= fewest && size < 2 * large_page) advise(small_page, MADV_POPULATE_WRITE);
+#endif
 }
 
-// Allocates from the system; if that fails, retries after returning all threads' cached blocks.
-void* from_system(std::size_t size) noexcept {
+// Allocates from the system, of which `used` bytes are for the caller; if that fails, retries after returning all
+// threads' cached blocks.
+void* from_system(std::size_t size, std::size_t used) noexcept {
   void* p = std::aligned_alloc(64, size);
   if (!p) {
     memory::trim_all();
     p = std::aligned_alloc(64, size);
   }
-  if (p) ask_for_large_pages(p, size);
+  if (p) prepare_pages(p, used);
   return p;
 }
 
@@ -304,7 +312,7 @@ namespace {
   void* p = counted && inside && c.index >= 0 ? local.get(c.index) : nullptr;
   if (inside) local.leave();
   if (!counted) refuse(bytes, now);
-  if (!p && !(p = from_system(c.bytes))) {
+  if (!p && !(p = from_system(c.bytes, bytes))) {
     count_bytes(nullptr, -change, now);
     refused_by_system(bytes, "the system refused ", " bytes");
   }
