@@ -64,7 +64,7 @@ def single_operators(run):
         contenders = {"ours": lambda _: turn_of_ours(bench, family, seconds)}
         if pypi.PYTHON.exists():
             contenders["onnxruntime"] = lambda _: turn_of_peer(bench, folder, name, seconds)
-        measured = turns.least_of(contenders, run.repetitions(ROUNDS))
+        measured = turns.figures_of(contenders, run.repetitions(ROUNDS))
         if measured["ours"]:
             rows += row_of_family(name, family, measured)
     return rows

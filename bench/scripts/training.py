@@ -39,7 +39,7 @@ def measured(run, name, program, python, threads):
         found = [turn(run, [python, script, name, "--threads", threads, "--seconds", seconds, *options], threads) for options in NETS[name][1]]
         return min(found, key=lambda one: one["least"]) if all(found) else None
 
-    both = turns.least_of({"ours": ours, **({"torch": theirs} if python else {})}, run.repetitions(ROUNDS))
+    both = turns.figures_of({"ours": ours, **({"torch": theirs} if python else {})}, run.repetitions(ROUNDS))
     if both["ours"] and both.get("torch") and both["ours"]["parameters"] != both["torch"]["parameters"]:
         print(f"{name}: lamina has {both['ours']['parameters']} parameters, PyTorch {both['torch']['parameters']}", file=sys.stderr)
         return None

@@ -1,4 +1,4 @@
-"""Contenders that are processes of their own and take turns on the same cores: the least of several turns, and rows of it."""
+"""Contenders that are processes of their own and take turns on the same cores: the least of several turns or another figure of them, and rows of it."""
 import os
 
 import report
@@ -14,16 +14,16 @@ def on_cores(run, threads):
     return lambda: os.sched_setaffinity(0, cores)
 
 
-def least_of(contenders, rounds):
-    """The least figures of each contender, a function that takes the number of the round and gives figures by name and its version;
-    None of one that failed once. Every second round goes backwards."""
+def figures_of(contenders, rounds, of=min):
+    """The least figures of each contender, or another function of those of all rounds. A contender is a function that takes the number
+    of the round and gives figures by name and its version; None of one that failed once. Every second round goes backwards."""
     turns = {name: [] for name in contenders}
     for number in range(rounds):
         for name in list(turns) if number % 2 else list(turns)[::-1]:
             if turns[name] is not None:
                 turn = contenders[name](number)
                 turns[name] = turns[name] + [turn] if turn else None
-    return {name: all_of and {key: value if key == "version" else min(turn[key] for turn in all_of) for key, value in all_of[0].items()}
+    return {name: all_of and {key: value if key == "version" else of(turn[key] for turn in all_of) for key, value in all_of[0].items()}
             for name, all_of in turns.items()}
 
 
