@@ -370,6 +370,21 @@ BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
                 {false, true, true, false});
 }
 
+// At a border such a window has a single tap, as a 1x1 window has everywhere.
+BOOST_AUTO_TEST_CASE(blocked_windows_of_one_column) {
+  for (const long kernel : {1, 2, 3})
+    for (const long stride : {1, 2})
+      for (const long rest : {0, 3}) {
+        window w{};
+        w.channels = 3 * lane_count() + rest, w.out_channels = 3 * lane_count();
+        w.groups = w.dilation_h = w.dilation_w = w.kernel_w = 1;
+        w.height = 4, w.width = 25;
+        w.kernel_h = kernel, w.pad_h = kernel - 1;
+        w.stride_h = w.stride_w = stride;
+        check_blocked(sized(w), 2, {false, true, stride == 1, rest == 0});
+      }
+}
+
 BOOST_AUTO_TEST_CASE(blocked_rows_with_dilation) {
   for (int i = 0; i < 80; ++i) {
     window w{};

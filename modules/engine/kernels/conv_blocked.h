@@ -50,6 +50,31 @@ struct tile_args {
 /// Pointers to the first of every three pixels of a tile; addressing modes with an index reach the other two.
 template <class Form, int Rows> using pixel_pointers = const typename Form::x * [(Rows + 2) / 3];
 
+/// Prefetches weights of later tiles, as many as a kernel row has.
+template <int Columns> LAMINA_INLINE void prefetch_weights(const tile_args& q, const float* weight) {
+  for (long i = 0; i < q.ahead_lines; ++i)
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+        __builtin_prefetch(weight + q.ahead + i * block + j * q.weight_column, 0, 2);
+}
+/// Accumulates one step into the pixels [First, Last) of a tile; `p`: steps after the pointers.
+template <class Form, int First, int Last, int Rows, int Columns>
+LAMINA_INLINE void accumulate_step(vec<float> (&sum)[Rows][Columns], const pixel_pointers<Form, Rows>& at,
+                                   const float* weight, long pixel, long weight_column, long p, int part) {
+  vec<float> w[Columns];
+  LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] =
+      Form::weights(load(weight + p * block + j * weight_column), part);
+  LAMINA_UNROLL for (int i = First; i < Last; ++i) {
+    const auto x = Form::everywhere(at[i / 3] + i % 3 * pixel + p * Form::numbers, part);
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = Form::plus(sum[i][j], x, w[j]);
+  }
+}
+/// Moves the pointers of a tile by elements.
+template <class Form, int Rows> LAMINA_INLINE void advance(pixel_pointers<Form, Rows>& at, long elements) {
+  LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) {
+    at[g] += elements;
+    asm("" : "+r"(at[g]));  // otherwise the compiler keeps a pointer for each pixel, most of them in memory
+  }
+}
 /// Accumulates contiguous input channels (or taps) into the pixels [First, Last) of a tile, with stride `pixel`.
 template <class Form, int First, int Last, int Rows, int Columns>
 LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_pointers<Form, Rows>& at,
@@ -58,17 +83,29 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_poin
     LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
       if constexpr (Form::parts > 1)
         asm("" : : : "memory");  // keeps the loads of the parts apart: otherwise registers are spilled
-      vec<float> w[Columns];
-      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) w[j] = Form::weights(load(weight + j * weight_column), part);
-      LAMINA_UNROLL for (int i = First; i < Last; ++i) {
-        const auto x = Form::everywhere(at[i / 3] + i % 3 * pixel, part);
-        LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] = Form::plus(sum[i][j], x, w[j]);
-      }
+      accumulate_step<Form, First, Last>(sum, at, weight, pixel, weight_column, 0, part);
     }
-    LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) {
-      at[g] += Form::numbers;
-      asm("" : "+r"(at[g]));  // otherwise the compiler keeps a pointer for each pixel, most of them in memory
-    }
+    advance<Form, Rows>(at, Form::numbers);
+  }
+}
+
+/// Whether a window with one tap runs whole blocks without a loop over their channels. A block of AVX2 has half the channels of
+/// one of AVX-512, and a channel half the products: the loop would take a tenth of the time. Small tiles are rare.
+template <class Form, int Rows, int Columns> inline constexpr bool unrolls_blocks =
+    LAMINA_REGISTERS == 16 && block == 8 && Form::parts == 1 && Form::numbers == 1 && Rows * Columns >= 8;
+
+/// Accumulates `count` whole blocks of input channels of a window with one tap.
+template <class Form, int Rows, int Columns>
+LAMINA_INLINE void accumulate_blocks(const tile_args& q, vec<float> (&sum)[Rows][Columns], const typename Form::x* at,
+                                     const float* weight, long count) {
+  const long pixel = q.pixel, weight_column = q.weight_column, weight_block = q.weight_block;
+  pixel_pointers<Form, Rows> in;
+  LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = at + 3 * g * pixel;
+  for (; count > 0; --count, weight += weight_block) {
+    prefetch_weights<Columns>(q, weight);
+    LAMINA_UNROLL for (long p = 0; p < block; ++p)
+        accumulate_step<Form, 0, Rows>(sum, in, weight, pixel, weight_column, p, 0);
+    advance<Form, Rows>(in, q.in_block);
   }
 }
 
@@ -106,11 +143,17 @@ template <class Form, int Columns, int Rows> LAMINA_INLINE void tile(const tile_
   vec<float> sum[Rows][Columns];
   LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Columns; ++j) sum[i][j] =
       zero<float>();
-  for (long b = 0; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
+  long b = 0;
+  if constexpr (unrolls_blocks<Form, Rows, Columns>)
+    if (rows == 1 && steps == block && edges == 0) {
+      b = last_steps == steps ? blocks : blocks - 1;
+      accumulate_blocks<Form>(q, sum, in_at, weight_at, b);
+      in_at += b * q.in_block;
+      weight_at += b * q.weight_block;
+    }
+  for (; b < blocks; ++b, in_at += next_in, weight_at += next_weight) {
     for (long y = 0; y < rows; ++y, in_at += in_row, weight_at += weight_row) {
-      for (long i = 0; i < q.ahead_lines; ++i)
-        LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-            __builtin_prefetch(weight_at + q.ahead + i * block + j * weight_column, 0, 2);
+      prefetch_weights<Columns>(q, weight_at);
       pixel_pointers<Form, Rows> in;
       LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = in_at + 3 * g * pixel;
       const float* weight = weight_at;

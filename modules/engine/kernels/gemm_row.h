@@ -65,7 +65,7 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
   vec<float>(&sum)[Vectors] = chain[0];
   LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
-  finish_row<float, Vectors, Masking>(
+  finish_rows<float, 1, Vectors, Masking>(
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
 }
@@ -90,8 +90,8 @@ LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long c
     else LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[j] = total[j] + sum[0][j];
     p = end;
   } while (p < g.k);
-  finish_row<float, Vectors, Masking>(total, lanes,
-                                      {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
+  finish_rows<float, 1, Vectors, Masking>(total, lanes,
+                                          {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, gemm_finish});
 }
 /// The whole blocks of a row of any length, with a fixed order of sums; returns the column after them.
 template <int Vectors> LAMINA_APART long whole_blocks_of_long_row(const gemm_args& g) {

@@ -67,58 +67,75 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
       last && args.residual ? static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column : nullptr;
   const bool clamps = last && args.clamp;
   const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
-  LAMINA_NO_UNROLL for (int j = 0; j < vectors; ++j) {
-    const int at = j * width<T>, left = columns - at;
-    const auto lanes = first<T>(left < 0 ? 0 : left);
-    const vec<T> bias = bias_column ? load(bias_column + at, lanes) : zero<T>();
+  // Of one vector of each row; masked stores of AVX2 take ten times as long as whole ones.
+  const auto column = [&](int at, const auto&... lanes) {
+    const vec<T> bias = bias_column ? load(bias_column + at, lanes...) : zero<T>();
     LAMINA_NO_UNROLL for (int i = 0; i < rows; ++i) {
       T* c = end.c + i * end.c_row + at;
-      vec<T> x = load(sums + (i * vectors + j) * width<T>);
-      if (adds) x = x + load(c, lanes);
+      vec<T> x = load(sums + i * vectors * width<T> + at);
+      if (adds) x = x + load(c, lanes...);
       if (bias_column) x = x + bias;
       if (bias_row) x = x + broadcast(bias_row + i);
-      if (residual) x = x + load(residual + i * args.residual_row + at, lanes);
+      if (residual) x = x + load(residual + i * args.residual_row + at, lanes...);
       if (clamps) x = clamp(x, low, high);
-      store(c, x, lanes);
+      store(c, x, lanes...);
     }
+  };
+  LAMINA_NO_UNROLL for (int at = 0; at < vectors * width<T>; at += width<T>) {
+    const int left = columns - at;
+    if (left >= width<T>) column(at);
+    else column(at, first<T>(left < 0 ? 0 : left));
   }
 }
 
-/// A flag only for `finish_row`: the sums already include `bias_column`.
+/// A flag only for `finish_rows`: the sums already include `bias_column`.
 inline constexpr int gemm_biased = 4;
 
-/// The same for one row in registers: a product of one row is too short for a detour through memory.
-template <class T, int Vectors, masking Masking>
-LAMINA_INLINE void finish_row(vec<T> (&sum)[Vectors], const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
+/// The same for sums [Rows][Vectors] in registers: a product of one row is too short for a detour through memory.
+template <class T, int Rows, int Vectors, masking Masking>
+LAMINA_INLINE void finish_rows(vec<T>* sum, const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
   const gemm_args& args = *end.args;
-  if (end.flags & gemm_add) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(end.c, j);
+  const auto each = [&](auto f) __attribute__((always_inline)) {
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
+        f(sum[i * Vectors + j], i, j);
+  };
+  if (end.flags & gemm_add)
+    each([&](vec<T>& x, int i, int j) __attribute__((always_inline)) { x = x + lanes.load(end.c + i * end.c_row, j); });
   if (end.flags & gemm_finish) {
     if (args.bias_column && !(end.flags & gemm_biased)) {
       const T* bias = static_cast<const T*>(args.bias_column) + end.column;
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(bias, j);
+      each([&](vec<T>& x, int, int j) __attribute__((always_inline)) { x = x + lanes.load(bias, j); });
     }
     if (args.bias_row) {
-      const vec<T> bias = broadcast(static_cast<const T*>(args.bias_row) + end.row);
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + bias;
+      const T* bias = static_cast<const T*>(args.bias_row) + end.row;
+      each([&](vec<T>& x, int i, int) __attribute__((always_inline)) { x = x + broadcast(bias + i); });
     }
     if (args.residual) {
       const T* add = static_cast<const T*>(args.residual) + end.row * args.residual_row + end.column;
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = sum[j] + lanes.load(add, j);
+      each([&](vec<T>& x, int i, int j)
+               __attribute__((always_inline)) { x = x + lanes.load(add + i * args.residual_row, j); });
     }
     if (args.clamp) {
       const vec<T> low(static_cast<T>(args.low)), high(static_cast<T>(args.high));
-      LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[j] = clamp(sum[j], low, high);
+      each([&](vec<T>& x, int, int) __attribute__((always_inline)) { x = clamp(x, low, high); });
     }
   }
-  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) lanes.store_row(end.c, j, sum[j]);
+  each([&](const vec<T>& x, int i, int j)
+           __attribute__((always_inline)) { lanes.store_row(end.c + i * end.c_row, j, x); });
 }
+
+/// Whether a tile is finished in registers: single rows, and the whole tiles that most products consist of.
+template <class T, int Rows, int Vectors, masking Masking> inline constexpr bool finishes_in_registers =
+    Rows == 1 || (std::is_same_v<T, float> && Masking == masking::whole &&
+                  ((this_isa == isa::avx2 && Rows >= 4) || (this_isa == isa::avx512 && Rows == 8)));
 
 /// Stores the sums of a tile directly if it has no epilogue and, on sets without fast masked stores, is not partial;
 /// else by way of `finish_apart`.
 template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {
-  if constexpr (Rows == 1) return finish_row<T, Vectors, Masking>(sum[0], lanes, end);
+  if constexpr (finishes_in_registers<T, Rows, Vectors, Masking>)
+    return finish_rows<T, Rows, Vectors, Masking>(sum[0], lanes, end);
   if constexpr (Rows <= 4 && Vectors == 1 && this_isa != isa::avx512)  // a tiny product would notice the detour
     if (end.flags == 0) {
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) lanes.store(end.c + i * end.c_row, 0, sum[i][0]);
@@ -253,7 +270,7 @@ LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b
     tile_end<T> here = end;
     here.c += j;
     here.column += j;
-    finish_row<T, 1, masking::every>(sum, tile_mask<T, 1, masking::every>(columns - j), here);
+    finish_rows<T, 1, 1, masking::every>(sum, tile_mask<T, 1, masking::every>(columns - j), here);
   }
 }
 
