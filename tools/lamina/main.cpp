@@ -136,8 +136,12 @@ void add_uses(CLI::App& app) {
   bench->add_flag("--per-operation", b->per_operation, "print the time of each operation too, from separate runs");
   bench->add_flag("--json", b->json, one_line_of_json);
 
-  auto [plan, p] = command(app, "plan", "print the plan of a run: operations, layouts, flops, bytes, memory",
+  auto [plan, p] = command(app, "plan", "print the plan of a run: operations, layouts, kernels, flops, bytes, memory",
                            tool::plan, extents_of_an_input);
+  plan->add_flag(
+      "--measure", p->measure,
+      "run the net on generated inputs and one thread, and print the time of each operation and which shares "
+      "of the speeds of multiply-adds and of memory it reaches");
   plan->add_flag("--json", p->json, one_line_of_json);
 
   auto [draw, d] = command(app, "draw", "draw the layers of a net for Graphviz; open extents count as 1", tool::draw,

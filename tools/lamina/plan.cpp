@@ -2,9 +2,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,16 +15,44 @@
 import lamina;
 
 #include "json.h"
+#include "measure.h"
 #include "tool.h"
 
 namespace tool {
 
 using namespace lamina;
 
+namespace {
+
+// Prints the operations of a run with the mean of their times, over runs of half a second or a hundred.
+void print_measured(const plan_arguments& a, saved_net net) {
+  const auto inputs = inputs_for(a.model, *net.program, {}, a.shapes);
+  const auto note = note_on_extents(*net.program, a.shapes, "--shape");
+  const signals noted;
+  auto runs = ir::session::owning(net.program, std::move(net.states), nullptr, a.passes());
+  std::vector<any_tensor> outputs;
+  with_note(note, [&] { runs.run(inputs, outputs); });
+  std::vector<timed_plan> times;
+  runs.run_timed(inputs, outputs, times);  // makes its own plans
+  for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
+  std::int64_t count = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  do {
+    signals::check();
+    runs.run_timed(inputs, outputs, times);
+  } while (++count < 100 && std::chrono::steady_clock::now() < end);
+  json report{{"isa", name_of(target_isa())}, {"runs", count}};
+  print_operations(times, count, measured_limits(), a.json ? &report : nullptr);
+  if (a.json) print_line(report);
+}
+
+}  // namespace
+
 void plan(const plan_arguments& a) {
   auto read = load_with_extents(a.model, a);
   const auto& extents = read.extents;
   auto net = std::move(read.net).optimized();
+  if (a.measure) return print_measured(a, std::move(net));
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const ir::session planned(net.program, {&net.states, nullptr}, nullptr, a.passes());
   const auto plans = with_note(note, [&] { return planned.plans(extents); });

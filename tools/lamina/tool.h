@@ -39,7 +39,7 @@ struct bench_arguments : planned_arguments {
   bool json = false, per_operation = false;
 };
 struct plan_arguments : planned_arguments {
-  bool json = false;
+  bool json = false, measure = false;
 };
 struct draw_arguments : model_arguments {
   std::string out;

@@ -17,6 +17,8 @@ namespace blocked {
 /// Minimum number of tiles of an image: with fewer, reading the filters, 16 / 9 as large, costs more than is saved.
 inline constexpr long winograd_tiles = 40;
 
+/// Whether vectors are long enough; without it programs contain none of its code.
+inline constexpr bool has_winograd = block >= 8;
 /// Rows of results of a tile: 2, or 4 if allowed and if the image has enough tiles.
 constexpr long winograd_size(const window& w) {
   return w.large_tiles && divide_up(w.out_height, 4) * divide_up(w.out_width, 4) >= winograd_tiles ? 4 : 2;
@@ -24,7 +26,7 @@ constexpr long winograd_size(const window& w) {
 constexpr long winograd_points(const window& w) { return (winograd_size(w) + 2) * (winograd_size(w) + 2); }
 constexpr long winograd_columns(const window& w) { return divide_up(w.out_width, winograd_size(w)); }
 constexpr bool takes_winograd(const window& w, bool planar) {
-  return block >= 8 && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
+  return has_winograd && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
          w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 && w.channels >= 2 * block &&
          w.out_channels >= 2 * block && divide_up(w.out_height, 2) * divide_up(w.out_width, 2) >= winograd_tiles;
 }
@@ -225,10 +227,11 @@ template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_
 }
 
 template <class Form> LAMINA_INLINE void run_winograd(const conv_blocked_args& a, void* scratch) {
-  if constexpr (Form::numbers == 1) {
-    if (winograd_size(a.w) == 4) return run_winograd_tiles<Form, 4>(a, scratch);
+  if constexpr (has_winograd) {
+    if constexpr (Form::numbers == 1)
+      if (winograd_size(a.w) == 4) return run_winograd_tiles<Form, 4>(a, scratch);
+    run_winograd_tiles<Form, 2>(a, scratch);
   }
-  run_winograd_tiles<Form, 2>(a, scratch);
 }
 
 }  // namespace blocked

@@ -111,6 +111,7 @@ void emit_plain(emission& e, const convolution& w, std::int64_t images, double f
     a.low = tail.low;
     a.high = tail.high;
     f.prepare(&a, r);
+    if (r == forward) e.kernel(f.by_columns(&a) ? "im2col" : f.forward_of(a) == f.forward ? "product" : "tiles");
     std::vector<address> where{{&a.in, operands[0]},
                                {&a.weight, operands[1].at(channels_before * w.kernel_h * w.kernel_w)},
                                {&a.out, e.out(0).at(channels_before * w.height * w.width)}};
@@ -131,6 +132,13 @@ const kernels::conv_blocked_functions& blocked_functions(const emission& e, cons
 // Whether the chosen kernels round the operands of a convolution.
 bool rounds_operands(const emission& e, const kernels::conv_blocked_functions& f) {
   return &f != &functions(e).blocked;
+}
+
+// How kernels compute a convolution in channel blocks.
+std::string_view name_of(const kernels::conv_blocked_functions& f, const convolution& w, bool planar) {
+  if (w.groups > 1) return "depthwise";
+  const int rows = f.by_winograd(&w, planar);
+  return rows == 0 ? "direct" : rows == 2 ? "winograd 2x2" : "winograd 4x4";
 }
 
 // Weights packed for a convolution in channel blocks, or, with `turned`, for the gradient of its input: the operation's
@@ -337,6 +345,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
                      blocks = detail::divide_up(w.out_channels, lanes);
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   if (rounds_operands(e, f)) e.note("bfloat16");
+  e.kernel(e.epilogue().windows ? "in bands" : name_of(f, w, e.in(0).form == layout::plain));
   const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, blocks * lanes);
   if (const node* windows = e.epilogue().windows) {
@@ -382,6 +391,7 @@ bool goes_through_blocks(emission& e, const convolution& plain, const convolutio
 void emit_through_blocks(emission& e, const convolution& w, std::int64_t images, double flops_per_image, bool turned) {
   const auto& f = blocked_functions(e, w, false);
   if (rounds_operands(e, f)) e.note("bfloat16");
+  e.kernel(name_of(f, w, false));
   const std::int64_t channels = in_whole_blocks(e, w.channels), outs = in_whole_blocks(e, w.out_channels);
   const buffer_ref weight = packed_weights(e, w, false, turned),
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, outs);

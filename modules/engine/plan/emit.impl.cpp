@@ -351,10 +351,8 @@ void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
 }
 
 void emitter::record(std::size_t steps) {
-  if (steps == 0) {
-    note_.clear();
-    return;
-  }
+  const std::string note = std::exchange(note_, {}), kernel = std::exchange(kernel_, {});
+  if (steps == 0) return;
   plan_line line{{}, p_.type(current_->result), form(current_->result), 0, 0, static_cast<std::uint32_t>(steps)};
   text t;
   if (current_->what == plan_item::kind::reorder) {
@@ -385,9 +383,9 @@ void emitter::record(std::size_t steps) {
         line.results.push_back({p_.type(v), form(v), at.buffer, at.offset, bytes_of(v, form(v))});
       }
   }
-  if (!note_.empty()) t << " (" << note_ << ")";
-  note_.clear();
+  if (!note.empty()) t << " (" << note << ")";
   line.what = t.string();
+  line.kernel = kernel;
   plan_.cost_.flops += line.flops;
   plan_.cost_.bytes += line.bytes;
   plan_.lines_.push_back(std::move(line));

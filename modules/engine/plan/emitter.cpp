@@ -74,6 +74,7 @@ class emitter final : public emission {
   buffer_ref packed(value_id v, std::uint64_t format, std::size_t bytes,
                     const std::function<void(buffer_ref, buffer_ref)>& make, bool moves) override;
   void note(std::string_view description) override { note_ = description; }
+  void kernel(std::string_view name) override { kernel_ = name; }
   void stage() override;
   void add(step_function run, view<const std::byte> arguments, view<const address> addresses,
            view<const code_field> code, std::size_t scratch) override;
@@ -184,7 +185,7 @@ class emitter final : public emission {
   const request r_;
   const program& p_;
   const decisions d_;
-  std::string note_;  // on the item that is being emitted
+  std::string note_, kernel_;  // of the item that is being emitted
   bool packing_ = false;
   std::map<std::pair<value_id, layout>, std::int32_t> converted_;  // blocks
   std::vector<block> virtual_;

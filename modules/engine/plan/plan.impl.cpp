@@ -124,12 +124,12 @@ std::string plan::explain() const {
     return x.string();
   };
   t << "plan for " << name_of(isa_) << "\n";
-  t << pad("operation", 44, false) << pad("result", 26, false) << pad("layout", 9, false) << pad("flops", 14, true)
-    << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
+  t << pad("operation", 44, false) << pad("result", 26, false) << pad("layout", 9, false) << pad("kernel", 16, false)
+    << pad("flops", 12, true) << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
   for (const auto& l : lines_)
     t << pad(l.what, 44, false) << " " << pad(text_of(l.result), 25, false)
-      << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false)
-      << pad(text_of(static_cast<std::int64_t>(l.flops)), 14, true) << pad(text_of(l.bytes), 12, true)
+      << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false) << pad(l.kernel, 16, false)
+      << pad(text_of(static_cast<std::int64_t>(l.flops)), 12, true) << pad(text_of(l.bytes), 12, true)
       << pad(text_of(l.steps), 7, true) << "\n";
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, "
     << cost_.steps << " steps in " << cost_.stages << " stages, " << cost_.reorders << " reorders\n";

@@ -113,6 +113,8 @@ export class emission {
                             const std::function<void(buffer_ref from, buffer_ref to)>& make, bool moves) = 0;
   /// Adds a note to the node's line in `explain()`: the chosen special case.
   virtual void note(std::string_view description) = 0;
+  /// Names the chosen kernel in the node's line, if the operation has several: "winograd 2x2".
+  virtual void kernel(std::string_view name) = 0;
   /// Ends the current stage: steps added after this one run after all before it.
   virtual void stage() = 0;
   /// Adds a kernel call: `addresses` are argument fields that receive addresses, `code` those with functions or tables.

@@ -220,9 +220,9 @@ grep -qE '^\{"isa":"[a-z0-9]+","threads":2,"repeat":5,"first_ns":[1-9][0-9]*,"mi
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --json --per-operation
 holds 'j["bytes_weights"] == 940 and j["rest_ns"] >= 0'
 holds 'all(o["ns"] >= 0 and o["flops"] >= 0 and o["bytes"] > 0 and o["result"].startswith("float32[") for o in j["operations"])'
-holds 'set(j["operations"][0]) == {"operation", "where", "result", "flops", "bytes", "ns"}'
+holds 'set(j["operations"][0]) == {"operation", "where", "result", "kernel", "flops", "bytes", "ns"}'
 ends 0 bench net --repeat 3 --per-operation
-grep -qE '^operation +where +result +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
+grep -qE '^operation +where +result +layout +kernel +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
 ends 0 bench net --repeat 3
 says '^median_ns +[1-9]'
 ends 0 bench net --repeat 3 --input x.npy
@@ -236,18 +236,27 @@ ends 0 plan net
 says 'conv2d'
 ends 0 plan net --shape 3x1x6x6 --json
 holds 'j["not_recognized"] == [] and j["shapes"] == [[3, 1, 6, 6]] and len(j["segments"]) == 1 and any("conv2d" in o["operation"] for o in j["segments"][0]["operations"])'
+ends 0 plan net --measure
+says '^operation +where +result +layout +kernel +ns +% +flops +bytes +% of fma +% of memory$'
+says '^one core: [1-9][0-9]*\.[0-9] GFLOP/s by multiply-adds, [1-9][0-9]*\.[0-9] GB/s read from memory$'
+ends 0 plan net --shape 3x1x6x6 --measure --json
+holds 'j["runs"] > 0 and j["limits"]["flops_per_second"] > 1e8 and j["limits"]["bytes_per_second"] > 1e7'
+holds 'all(o["ns"] >= 0 for o in j["operations"]) and any(o["kernel"] for o in j["operations"])'
+refused '^lamina: net: input `input` is \[Nx1x6x6\]; the given shape is \[3x2\]$' plan net --measure --shape 3x2
 # Data-dependent shapes: the net runs in segments.
 ends 0 run rows --input signs.npy
 says '^output: float32\[2x3\]$'
 ends 0 plan rows --shape 5x2
 says '^segment 2 of 2, for the maximum number of rows$'
 says '^then counts: .*non_zero$'
+ends 0 plan rows --shape 5x2 --measure
+says '^non_zero'
 ends 0 plan rows --shape 5x2 --json
 holds 'len(j["segments"]) == 2'
 ends 0 show rows --shape 5x2
 ends 0 bench rows --shape 5x2 --repeat 3
 ends 0 bench rows --shape 5x2 --repeat 3 --per-operation
-says '^operation +where +result +ns +% +flops +bytes$'
+says '^operation +where +result +layout +kernel +ns +% +flops +bytes$'
 says '^non_zero'
 fails 3 'rows: .*non_zero: the extent of its result is known only at run time' bundle rows --name rows --input 5x2
 
