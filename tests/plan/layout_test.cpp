@@ -708,4 +708,27 @@ BOOST_AUTO_TEST_CASE(rows_before_heads) {
         }
 }
 
+BOOST_AUTO_TEST_CASE(lines_name_their_kernels) {
+  small_graph g;
+  const value x = g.input(real({1, 32, 20, 20}, 1));
+  const value mixed = conv2d(conv2d(x, weight(g, "a", {32, 32, 3, 3}), {.padding = 1}), weight(g, "b", {32, 32, 1, 1}));
+  g.output(conv2d(mixed, weight(g, "c", {32, 1, 3, 3}), {.padding = 1, .groups = 32}));
+  g.output(conv2d(x, weight(g, "d", {1, 32, 3, 3})));
+  const value few = g.input(real({1, 64}, 2)), many = g.input(real({9, 64}, 3)), w = weight(g, "e", {64, 40});
+  g.output(matmul(few, w));
+  g.output(matmul(many, w));
+  g.output(matmul(many, g.input(real({64, 40}, 4))));
+  g.run({});
+  std::vector<std::string> kernels;
+  for (const auto& l : g.plan->lines())
+    if (l.what == "conv2d" || l.what == "matmul") kernels.push_back(l.kernel);
+    else BOOST_TEST(l.kernel.empty(), l.what << ": " << l.kernel);
+  std::sort(kernels.begin(), kernels.end());
+  const std::string square = target_isa() == isa::sse2 ? "direct" : "winograd 2x2";
+  std::vector<std::string> expected{"depthwise", "direct", "packed", "packed, one row", "tiles", "unpacked", square};
+  std::sort(expected.begin(), expected.end());
+  BOOST_TEST(kernels == expected, boost::test_tools::per_element());
+  for (const auto& name : kernels) BOOST_TEST(g.plan->explain().find(" " + name + " ") != std::string::npos, name);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
