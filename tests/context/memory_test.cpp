@@ -90,7 +90,8 @@ std::int64_t resident_bytes() {
 BOOST_AUTO_TEST_SUITE(memory_of_tensors)
 
 BOOST_AUTO_TEST_CASE(memory_is_aligned_and_as_large_as_asked) {
-  for (std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 1000u, 4096u, 1u << 20, (1u << 20) + 1, 5'000'000u}) {
+  for (std::size_t bytes : {0u, 1u, 63u, 64u, 65u, 1000u, 4096u, (128u << 10) - 1, 128u << 10, 1u << 20, (1u << 20) + 1,
+                            (4u << 20) - 1, 4u << 20, 5'000'000u}) {
     void* p = memory::allocate(bytes);
     BOOST_CHECK_EQUAL(reinterpret_cast<std::uintptr_t>(p) % 64, 0u);
     std::memset(p, 1, bytes);

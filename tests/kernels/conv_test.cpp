@@ -370,6 +370,19 @@ BOOST_AUTO_TEST_CASE(blocked_in_blocks_of_channels_and_rows) {
                 {false, true, true, false});
 }
 
+// Of a plain image, a kernel row of as many steps as a block has channels.
+BOOST_AUTO_TEST_CASE(blocked_rows_of_a_plain_image) {
+  for (const long kernel : {1, 2})
+    for (const long channels : {1, 3}) {
+      window w{};
+      w.channels = channels, w.out_channels = 3 * lane_count();
+      w.groups = w.dilation_h = w.dilation_w = w.stride_h = w.stride_w = 1;
+      w.height = 3, w.width = 41;
+      w.kernel_h = kernel, w.kernel_w = lane_count(), w.pad_h = kernel - 1;
+      check_blocked(sized(w), 2, {true, true, false, false});
+    }
+}
+
 // At a border such a window has a single tap, as a 1x1 window has everywhere.
 BOOST_AUTO_TEST_CASE(blocked_windows_of_one_column) {
   for (const long kernel : {1, 2, 3})

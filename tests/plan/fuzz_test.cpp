@@ -156,6 +156,17 @@ outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
 
 BOOST_AUTO_TEST_SUITE(random_programs)
 
+// The arrays of all tests compute the numbers of the generator themselves.
+BOOST_AUTO_TEST_CASE(random_arrays_have_the_numbers_of_the_generator) {
+  for (const int seed : {0, 1, -1, -(1 << 30)})
+    for (const std::int64_t size : {1, 2, 7}) {
+      const auto a = random_array(dtype::float64, {size}, seed, 0, 1);
+      for (std::int64_t i = 0; i < size; ++i)
+        BOOST_TEST(a.values[static_cast<std::size_t>(i)] ==
+                   philox(seed, 3).uniform<double>(static_cast<std::uint64_t>(i)));
+    }
+}
+
 BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
   // x replaces x + 0, which is the same except for -0: distance 0 instead of equal bits.
   for (int seed = 0; seed < random_cases(1500); ++seed) {

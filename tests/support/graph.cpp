@@ -22,8 +22,8 @@ array array_of(dtype element, const shape& dims, std::vector<double> values) {
   return {{element, dims}, std::move(values)};
 }
 
-// Flattened: the linker would take the functions of the generator from a test, which is not optimized.
 namespace {
+
 // The numbers of philox(seed, 3).uniform<double>, inlined: tests draw hundreds of millions, and where the linker takes
 // a function from is up to it, also from a test that is not optimized.
 void draw_uniform(std::int64_t seed, std::vector<double>& to) {
@@ -37,6 +37,7 @@ void draw_uniform(std::int64_t seed, std::vector<double>& to) {
       to[k] = static_cast<double>(static_cast<std::uint64_t>(word[0]) << 21 | word[1] >> 11) * 0x1p-53;
   }
 }
+
 }  // namespace
 
 array random_array(dtype element, const shape& dims, int seed, double low, double high) {

@@ -33,8 +33,13 @@ inline json json_of(const lamina::tensor_type& t) {
 
 // One line of a plan: an operation.
 inline json json_of(const lamina::plan_line& l) {
-  return {{"operation", l.what}, {"where", l.where}, {"result", text_of(l.result)},
-          {"kernel", l.kernel},  {"flops", l.flops}, {"bytes", l.bytes}};
+  return {{"operation", l.what},
+          {"where", l.where},
+          {"result", text_of(l.result)},
+          {"layout", l.form == lamina::layout::blocked ? "blocked" : "plain"},
+          {"kernel", l.kernel},
+          {"flops", l.flops},
+          {"bytes", l.bytes}};
 }
 
 // The elements of a tensor in row-major order.

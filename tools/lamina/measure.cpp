@@ -1,4 +1,6 @@
 // Times of single operations, beside what one core does at most.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -6,6 +8,8 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -88,15 +92,14 @@ struct line_times {
   std::vector<plan_line> lines;
   std::vector<double> nanoseconds;
   double rest = 0, all = 0;
-  line_times(const std::vector<timed_plan>& times, std::int64_t runs) {
-    for (const auto& t : times) {
+  line_times(const std::vector<timed_plan>& plans, std::int64_t runs) {
+    const auto mean = [&](std::int64_t ns) { return static_cast<double>(ns) / static_cast<double>(runs); };
+    for (const auto& t : plans) {
       lines.insert(lines.end(), t.lines().begin(), t.lines().end());
-      for (auto ns : t.nanoseconds) nanoseconds.push_back(static_cast<double>(ns) / static_cast<double>(runs));
-      rest += nanoseconds.back();
-      nanoseconds.pop_back();
+      std::transform(t.nanoseconds.begin(), t.nanoseconds.end() - 1, std::back_inserter(nanoseconds), mean);
+      rest += mean(t.nanoseconds.back());
     }
-    all = rest;
-    for (auto ns : nanoseconds) all += ns;
+    all = std::accumulate(nanoseconds.begin(), nanoseconds.end(), rest);
   }
 };
 
@@ -139,15 +142,18 @@ core_limits measured_limits() {
                                                : multiply_adds_sse2;
   constexpr long turns = 40'000;
   const double flops = run(turns), seconds = least_seconds(10, [&] { run(turns); });
-  constexpr std::size_t count = std::size_t(32) << 20;  // 128 MiB: more than the caches
-  std::vector<float> numbers(count, 1.0f);
+  // Four times the last cache, from 128 MiB to 1 GiB.
+  const auto cache = std::max(::sysconf(_SC_LEVEL3_CACHE_SIZE), 0L);
+  const auto count = std::clamp<std::int64_t>(cache, std::int64_t(32) << 20, std::int64_t(256) << 20) / 64 * 64;
+  const any_tensor numbers(tensor_type{dtype::float32, shape{count}});
+  const auto* from = reinterpret_cast<const float*>(numbers.data());
   const double reading = least_seconds(5, [&] {
     lanes_of<4> sum[16]{};
-    for (std::size_t i = 0; i < count; i += 64)
-      for (std::size_t k = 0; k < 16; ++k) sum[k] += *reinterpret_cast<const lanes_of<4>*>(&numbers[i + 4 * k]);
+    for (std::int64_t i = 0; i < count; i += 64)
+      for (std::int64_t k = 0; k < 16; ++k) sum[k] += *reinterpret_cast<const lanes_of<4>*>(from + i + 4 * k);
     for (const auto& s : sum) keep(s[0]);
   });
-  return {flops / seconds, static_cast<double>(count * sizeof(float)) / reading};
+  return {flops / seconds, static_cast<double>(count) * sizeof(float) / reading};
 }
 
 void print_operations(const std::vector<timed_plan>& plans, std::int64_t runs, const std::optional<core_limits>& limits,

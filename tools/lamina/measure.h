@@ -16,7 +16,7 @@ core_limits measured_limits();
 
 /// Prints the mean time of each operation of `runs` runs, or adds it to `report`; with limits also rates, and which
 /// share of the limits they are. Segments of a net follow one another.
-void print_operations(const std::vector<lamina::timed_plan>& times, std::int64_t runs,
+void print_operations(const std::vector<lamina::timed_plan>& plans, std::int64_t runs,
                       const std::optional<core_limits>& limits, json* report);
 
 }  // namespace tool

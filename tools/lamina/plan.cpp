@@ -26,23 +26,26 @@ namespace {
 
 // Prints the operations of a run with the mean of their times, over runs of half a second or a hundred.
 void print_measured(const plan_arguments& a, saved_net net) {
+  const core_limits limits = measured_limits();
   const auto inputs = inputs_for(a.model, *net.program, {}, a.shapes);
   const auto note = note_on_extents(*net.program, a.shapes, "--shape");
   const signals noted;
   auto runs = ir::session::owning(net.program, std::move(net.states), nullptr, a.passes());
   std::vector<any_tensor> outputs;
-  with_note(note, [&] { runs.run(inputs, outputs); });
   std::vector<timed_plan> times;
-  runs.run_timed(inputs, outputs, times);  // makes its own plans
+  {
+    const stop_scope until(noted_signal{});
+    with_note(note, [&] { runs.run_timed(inputs, outputs, times); });  // makes plans and packs weights
+  }
   for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
   std::int64_t count = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   do {
-    signals::check();
     runs.run_timed(inputs, outputs, times);
+    signals::check();
   } while (++count < 100 && std::chrono::steady_clock::now() < end);
   json report{{"isa", name_of(target_isa())}, {"runs", count}};
-  print_operations(times, count, measured_limits(), a.json ? &report : nullptr);
+  print_operations(times, count, limits, a.json ? &report : nullptr);
   if (a.json) print_line(report);
 }
 

@@ -89,19 +89,20 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_poin
   }
 }
 
-/// Whether a window with one tap runs whole blocks without a loop over their channels. A block of AVX2 has half the channels of
-/// one of AVX-512, and a channel half the products: the loop would take a tenth of the time. Small tiles are rare.
+/// Whether the loop over a block of input channels is unrolled where a kernel row has no other steps, as in a 1x1
+/// window. A block of AVX2 has half the channels of one of AVX-512, and a channel half the products: the loop would take
+/// a tenth of the time. Small tiles are rare.
 template <class Form, int Rows, int Columns> inline constexpr bool unrolls_blocks =
     LAMINA_REGISTERS == 16 && block == 8 && Form::parts == 1 && Form::numbers == 1 && Rows * Columns >= 8;
 
-/// Accumulates `count` whole blocks of input channels of a window with one tap.
+/// Accumulates `count` whole blocks of input channels, with one kernel row of as many steps.
 template <class Form, int Rows, int Columns>
 LAMINA_INLINE void accumulate_blocks(const tile_args& q, vec<float> (&sum)[Rows][Columns], const typename Form::x* at,
                                      const float* weight, long count) {
   const long pixel = q.pixel, weight_column = q.weight_column, weight_block = q.weight_block;
   pixel_pointers<Form, Rows> in;
   LAMINA_UNROLL for (int g = 0; g < (Rows + 2) / 3; ++g) in[g] = at + 3 * g * pixel;
-  for (; count > 0; --count, weight += weight_block) {
+  LAMINA_NO_UNROLL for (; count > 0; --count, weight += weight_block) {
     prefetch_weights<Columns>(q, weight);
     LAMINA_UNROLL for (long p = 0; p < block; ++p)
         accumulate_step<Form, 0, Rows>(sum, in, weight, pixel, weight_column, p, 0);

@@ -62,9 +62,10 @@ LAMINA_INLINE void row_of_panels(const gemm_args& g, const float* b, long column
       zero<float>();
   if (bias) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[Chains - 1][j] = lanes.load(bias, j);
   add_products(g, b, 0, g.k, chain);
-  vec<float>(&sum)[Vectors] = chain[0];
   LAMINA_UNROLL for (int half = Chains / 2; half > 0; half /= 2) LAMINA_UNROLL for (int c = 0; c < half; ++c)
       LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) chain[c][j] = chain[c][j] + chain[c + half][j];
+  vec<float> sum[1][Vectors];
+  LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[0][j] = chain[0][j];
   finish_rows<float, 1, Vectors, Masking>(
       sum, lanes,
       {static_cast<float*>(g.c) + column, g.c_row, &g, column, 0, bias ? gemm_finish | gemm_biased : gemm_finish});
@@ -79,15 +80,15 @@ LAMINA_INLINE void row_of_last_panel(int vectors, const gemm_args& g, const floa
 template <int Vectors, masking Masking>
 LAMINA_INLINE void row_of_long_panels(const gemm_args& g, const float* b, long column) {
   const tile_mask<float, Vectors, Masking> lanes(static_cast<int>(smaller(g.n - column, Vectors * width<float>)));
-  vec<float> total[Vectors];
+  vec<float> total[1][Vectors];
   long p = 0;
   do {
     const long end = smaller(p + g.k_block, g.k);
     vec<float> sum[1][Vectors];
     LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) sum[0][j] = zero<float>();
     add_products(g, b, p, end, sum);
-    if (p == 0) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[j] = sum[0][j];
-    else LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[j] = total[j] + sum[0][j];
+    if (p == 0) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[0][j] = sum[0][j];
+    else LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) total[0][j] = total[0][j] + sum[0][j];
     p = end;
   } while (p < g.k);
   finish_rows<float, 1, Vectors, Masking>(total, lanes,

@@ -83,21 +83,22 @@ template <class T> LAMINA_APART void finish_apart(const T* sums, int rows, int v
   };
   LAMINA_NO_UNROLL for (int at = 0; at < vectors * width<T>; at += width<T>) {
     const int left = columns - at;
+    if (left <= 0) break;
     if (left >= width<T>) column(at);
-    else column(at, first<T>(left < 0 ? 0 : left));
+    else column(at, first<T>(left));
   }
 }
 
 /// A flag only for `finish_rows`: the sums already include `bias_column`.
 inline constexpr int gemm_biased = 4;
 
-/// The same for sums [Rows][Vectors] in registers: a product of one row is too short for a detour through memory.
+/// The same in registers: a product of one row is too short for a detour through memory, and whole tiles are frequent.
 template <class T, int Rows, int Vectors, masking Masking>
-LAMINA_INLINE void finish_rows(vec<T>* sum, const tile_mask<T, Vectors, Masking>& lanes, tile_end<T> end) {
+LAMINA_INLINE void finish_rows(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes,
+                               tile_end<T> end) {
   const gemm_args& args = *end.args;
   const auto each = [&](auto f) __attribute__((always_inline)) {
-    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j)
-        f(sum[i * Vectors + j], i, j);
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Vectors; ++j) f(sum[i][j], i, j);
   };
   if (end.flags & gemm_add)
     each([&](vec<T>& x, int i, int j) __attribute__((always_inline)) { x = x + lanes.load(end.c + i * end.c_row, j); });
@@ -124,18 +125,19 @@ LAMINA_INLINE void finish_rows(vec<T>* sum, const tile_mask<T, Vectors, Masking>
            __attribute__((always_inline)) { lanes.store_row(end.c + i * end.c_row, j, x); });
 }
 
-/// Whether a tile is finished in registers: single rows, and the whole tiles that most products consist of.
+/// Whether a tile is finished in registers: single rows, and the whole tiles that most products consist of: the largest
+/// ones, with AVX2 also those that rows are divided into. Others would only make programs larger.
 template <class T, int Rows, int Vectors, masking Masking> inline constexpr bool finishes_in_registers =
     Rows == 1 || (std::is_same_v<T, float> && Masking == masking::whole &&
                   ((this_isa == isa::avx2 && Rows >= 4) || (this_isa == isa::avx512 && Rows == 8)));
 
-/// Stores the sums of a tile directly if it has no epilogue and, on sets without fast masked stores, is not partial;
+/// Finishes a tile in registers, or stores its sums directly if it has no epilogue and, on sets without fast masked stores, is not partial;
 /// else by way of `finish_apart`.
 template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {
   if constexpr (finishes_in_registers<T, Rows, Vectors, Masking>)
-    return finish_rows<T, Rows, Vectors, Masking>(sum[0], lanes, end);
+    return finish_rows<T, Rows, Vectors, Masking>(sum, lanes, end);
   if constexpr (Rows <= 4 && Vectors == 1 && this_isa != isa::avx512)  // a tiny product would notice the detour
     if (end.flags == 0) {
       LAMINA_UNROLL for (int i = 0; i < Rows; ++i) lanes.store(end.c + i * end.c_row, 0, sum[i][0]);
@@ -266,7 +268,7 @@ LAMINA_INLINE void walk_rows(long k, const T* a, long a_step, const T* b, long b
     }
   }
   for (int j = 0; j < columns; j += lanes) {
-    vec<T> sum[1] = {load(sums + j)};
+    vec<T> sum[1][1] = {{load(sums + j)}};
     tile_end<T> here = end;
     here.c += j;
     here.column += j;

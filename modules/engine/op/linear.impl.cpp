@@ -236,7 +236,7 @@ void matmul::emit(emission& e) {
   p.relaxed_summation = e.relaxed_summation();
   const way by = way_of(e, all, at);
   p.prepacked = by.packed;
-  e.kernel(by.packed ? p.m == 1 ? "packed, one row" : "packed" : p.m == 1 ? "one row" : "unpacked");
+  e.kernel(by.packed ? "packed" : "unpacked");
 
   const double flops = all.flops();
   // Products of fewer flops are not cut. A single row takes the time in which its weights are read.

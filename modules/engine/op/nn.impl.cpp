@@ -345,7 +345,8 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
                      blocks = detail::divide_up(w.out_channels, lanes);
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   if (rounds_operands(e, f)) e.note("bfloat16");
-  e.kernel(e.epilogue().windows ? "in bands" : name_of(f, w, e.in(0).form == layout::plain));
+  const auto kernel = name_of(f, w, e.in(0).form == layout::plain);
+  e.kernel(!e.epilogue().windows ? kernel : kernel == "direct" ? "direct bands" : "winograd bands");
   const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, blocks * lanes);
   if (const node* windows = e.epilogue().windows) {

@@ -220,7 +220,7 @@ grep -qE '^\{"isa":"[a-z0-9]+","threads":2,"repeat":5,"first_ns":[1-9][0-9]*,"mi
 ends 0 bench net --shape 4x1x6x6 --repeat 5 --json --per-operation
 holds 'j["bytes_weights"] == 940 and j["rest_ns"] >= 0'
 holds 'all(o["ns"] >= 0 and o["flops"] >= 0 and o["bytes"] > 0 and o["result"].startswith("float32[") for o in j["operations"])'
-holds 'set(j["operations"][0]) == {"operation", "where", "result", "kernel", "flops", "bytes", "ns"}'
+holds 'set(j["operations"][0]) == {"operation", "where", "result", "layout", "kernel", "flops", "bytes", "ns"}'
 ends 0 bench net --repeat 3 --per-operation
 grep -qE '^operation +where +result +layout +kernel +ns +% +flops +bytes$' stdout || { fail "the table of operations"; cat stdout; }
 ends 0 bench net --repeat 3
@@ -241,7 +241,8 @@ says '^operation +where +result +layout +kernel +ns +% +flops +bytes +% of fma +
 says '^one core: [1-9][0-9]*\.[0-9] GFLOP/s by multiply-adds, [1-9][0-9]*\.[0-9] GB/s read from memory$'
 ends 0 plan net --shape 3x1x6x6 --measure --json
 holds 'j["runs"] > 0 and j["limits"]["flops_per_second"] > 1e8 and j["limits"]["bytes_per_second"] > 1e7'
-holds 'all(o["ns"] >= 0 for o in j["operations"]) and any(o["kernel"] for o in j["operations"])'
+holds 'all(o["ns"] >= 0 for o in j["operations"]) and any(o["kernel"] == "tiles" for o in j["operations"])'
+ends 0 plan net --measure --compute bfloat16
 refused '^lamina: net: input `input` is \[Nx1x6x6\]; the given shape is \[3x2\]$' plan net --measure --shape 3x2
 # Data-dependent shapes: the net runs in segments.
 ends 0 run rows --input signs.npy
