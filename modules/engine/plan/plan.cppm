@@ -110,7 +110,7 @@ export struct plan_line {
   std::uint32_t steps;
   std::vector<plan_result> results{};  // empty for a line of a loop's body: its results live for one iteration
   std::string where{};                 // path of the operation: its source location in the user's code, or its layer
-  std::string kernel{};                // how it is computed; empty if the operation has one way
+  std::string kernel{};                // how a convolution or product of floats is computed; else empty
 };
 
 /// The cost of a plan, known without running it.
