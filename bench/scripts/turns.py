@@ -1,4 +1,5 @@
-"""Contenders that are processes of their own and take turns on the same cores: the least of several turns or another figure of them, and rows of it."""
+"""Contenders that are processes of their own and take turns on the same cores: the least of several turns, or another figure of them,
+and rows of it."""
 import os
 
 import report

@@ -31,14 +31,13 @@ inline json json_of(const lamina::tensor_type& t) {
   return all;
 }
 
+inline const char* layout_of(const lamina::plan_line& l) {
+  return l.form == lamina::layout::blocked ? "blocked" : "plain";
+}
 // One line of a plan: an operation.
 inline json json_of(const lamina::plan_line& l) {
-  return {{"operation", l.what},
-          {"where", l.where},
-          {"result", text_of(l.result)},
-          {"layout", l.form == lamina::layout::blocked ? "blocked" : "plain"},
-          {"kernel", l.kernel},
-          {"flops", l.flops},
+  return {{"operation", l.what},    {"where", l.where},   {"result", text_of(l.result)},
+          {"layout", layout_of(l)}, {"kernel", l.kernel}, {"flops", l.flops},
           {"bytes", l.bytes}};
 }
 

@@ -41,7 +41,7 @@ any_tensor made_up(const tensor_type& type) {
   return t;
 }
 
-// ---- limits of a core ------------------------------------------------------------------------------------------------
+// ---- limits of a core -----------------------------------------------------------------------------------------------
 
 template <int Lanes> using lanes_of = float __attribute__((vector_size(Lanes * sizeof(float))));
 
@@ -136,6 +136,14 @@ std::vector<any_tensor> inputs_for(const std::string& model, const program& p, c
   return inputs;
 }
 
+std::vector<timed_plan> timed_plans_of(session& net, const std::vector<any_tensor>& inputs,
+                                       std::vector<any_tensor>& outputs) {
+  std::vector<timed_plan> plans;
+  net.run_timed(inputs, outputs, plans);
+  for (auto& t : plans) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
+  return plans;
+}
+
 core_limits measured_limits() {
   const auto run = target_isa() == isa::avx512 ? multiply_adds_avx512
                    : target_isa() == isa::avx2 ? multiply_adds_avx2
@@ -166,8 +174,8 @@ void print_operations(const std::vector<timed_plan>& plans, std::int64_t runs, c
   for (std::size_t i = 0; i < times.lines.size(); ++i) {
     const plan_line& l = times.lines[i];
     const double ns = times.nanoseconds[i], bytes = static_cast<double>(l.bytes);
-    table.push_back({l.what, l.where, text_of(l.result), l.form == layout::blocked ? "blocked" : "plain", l.kernel,
-                     text_of(static_cast<std::int64_t>(ns)), share(ns, times.all), counted(l.flops), counted(bytes)});
+    table.push_back({l.what, l.where, text_of(l.result), layout_of(l), l.kernel, text_of(static_cast<std::int64_t>(ns)),
+                     share(ns, times.all), counted(l.flops), counted(bytes)});
     if (limits) {
       table.back().push_back(share(l.flops, limits->flops_per_second * ns * 1e-9));
       table.back().push_back(share(bytes, limits->bytes_per_second * ns * 1e-9));

@@ -1,4 +1,4 @@
-// Times of single operations, for `lamina bench` and `lamina plan`. Include it after json.h and tool.h.
+// Times of single operations, for `lamina bench` and `lamina plan`. Include it after json.h.
 #pragma once
 
 namespace tool {
@@ -7,6 +7,10 @@ namespace tool {
 std::vector<lamina::any_tensor> inputs_for(const std::string& model, const lamina::ir::program& p,
                                            const std::vector<std::string>& files, std::vector<std::string> shapes);
 
+/// The plans that `run_timed` adds times to, after a run that made them and packed the weights, whose times do not count.
+std::vector<lamina::timed_plan> timed_plans_of(lamina::ir::session& net, const std::vector<lamina::any_tensor>& inputs,
+                                               std::vector<lamina::any_tensor>& outputs);
+
 /// What one core does at most, measured.
 struct core_limits {
   double flops_per_second = 0;  // by multiply-adds of the instruction set in use, without memory
@@ -14,8 +18,8 @@ struct core_limits {
 };
 core_limits measured_limits();
 
-/// Prints the mean time of each operation of `runs` runs, or adds it to `report`; with limits also rates, and which
-/// share of the limits they are. Segments of a net follow one another.
+/// Prints the mean time of each operation of `runs` runs, or adds it to `report`; with limits also which
+/// shares of them it reaches. Segments of a net follow one another.
 void print_operations(const std::vector<lamina::timed_plan>& plans, std::int64_t runs,
                       const std::optional<core_limits>& limits, json* report);
 

@@ -35,9 +35,8 @@ void print_measured(const plan_arguments& a, saved_net net) {
   std::vector<timed_plan> times;
   {
     const stop_scope until(noted_signal{});
-    with_note(note, [&] { runs.run_timed(inputs, outputs, times); });  // makes plans and packs weights
+    with_note(note, [&] { times = timed_plans_of(runs, inputs, outputs); });
   }
-  for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
   std::int64_t count = 0;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
   do {

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 import lamina;
 
 #include "json.h"
+#include "measure.h"
 #include "tool.h"
 
 namespace tool {
@@ -72,9 +74,7 @@ void write_trace(const std::string& file, session& net, std::vector<any_tensor> 
                  const std::vector<any_tensor>& inputs) {
   std::vector<shape> extents;
   for (const auto& x : inputs) extents.push_back(x.shape());
-  std::vector<timed_plan> times;
-  net.run_timed(inputs, outputs, times);
-  for (auto& t : times) std::fill(t.nanoseconds.begin(), t.nanoseconds.end(), 0);
+  auto times = timed_plans_of(net, inputs, outputs);
   net.run_timed(inputs, outputs, times);
 
   json events = json::array();

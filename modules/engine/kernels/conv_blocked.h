@@ -90,8 +90,8 @@ LAMINA_INLINE void accumulate_steps(vec<float> (&sum)[Rows][Columns], pixel_poin
 }
 
 /// Whether the loop over a block of input channels is unrolled where a kernel row has no other steps, as in a 1x1
-/// window. A block of AVX2 has half the channels of one of AVX-512, and a channel half the products: the loop would take
-/// a tenth of the time. Small tiles are rare.
+/// window. A block of AVX2 has half the channels of one of AVX-512, and a channel half the products: the loop would
+/// take a tenth of the time. Small tiles are rare.
 template <class Form, int Rows, int Columns> inline constexpr bool unrolls_blocks =
     LAMINA_REGISTERS == 16 && block == 8 && Form::parts == 1 && Form::numbers == 1 && Rows * Columns >= 8;
 

@@ -131,8 +131,8 @@ template <class T, int Rows, int Vectors, masking Masking> inline constexpr bool
     Rows == 1 || (std::is_same_v<T, float> && Masking == masking::whole &&
                   ((this_isa == isa::avx2 && Rows >= 4) || (this_isa == isa::avx512 && Rows == 8)));
 
-/// Finishes a tile in registers, or stores its sums directly if it has no epilogue and, on sets without fast masked stores, is not partial;
-/// else by way of `finish_apart`.
+/// Finishes a tile in registers, or stores its sums directly if it has no epilogue and, on sets without fast masked
+/// stores, is not partial; else by way of `finish_apart`.
 template <class T, int Rows, int Vectors, masking Masking>
 LAMINA_INLINE void finish(vec<T> (&sum)[Rows][Vectors], const tile_mask<T, Vectors, Masking>& lanes, int columns,
                           tile_end<T> end) {

@@ -134,10 +134,12 @@ bool rounds_operands(const emission& e, const kernels::conv_blocked_functions& f
   return &f != &functions(e).blocked;
 }
 
-// How kernels compute a convolution in channel blocks.
-std::string_view name_of(const kernels::conv_blocked_functions& f, const convolution& w, bool planar) {
+// How kernels compute a convolution in channel blocks; in bands if windows are fused over its results.
+std::string_view name_of(const kernels::conv_blocked_functions& f, const convolution& w, bool planar,
+                         bool in_bands = false) {
   if (w.groups > 1) return "depthwise";
   const int rows = f.by_winograd(&w, planar);
+  if (in_bands) return rows == 0 ? "direct bands" : "winograd bands";
   return rows == 0 ? "direct" : rows == 2 ? "winograd 2x2" : "winograd 4x4";
 }
 
@@ -343,11 +345,11 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().windows;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      blocks = detail::divide_up(w.out_channels, lanes);
-  const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
+  const bool planar = e.in(0).form == layout::plain;
+  const auto& f = blocked_functions(e, w, planar);
   if (rounds_operands(e, f)) e.note("bfloat16");
-  const auto kernel = name_of(f, w, e.in(0).form == layout::plain);
-  e.kernel(!e.epilogue().windows ? kernel : kernel == "direct" ? "direct bands" : "winograd bands");
-  const buffer_ref weight = packed_weights(e, w, e.in(0).form == layout::plain),
+  e.kernel(name_of(f, w, planar, e.epilogue().windows != nullptr));
+  const buffer_ref weight = packed_weights(e, w, planar),
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, blocks * lanes);
   if (const node* windows = e.epilogue().windows) {
     std::vector<tensor_type> in;
@@ -360,7 +362,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   }
   // Pieces of an image are rows, Winograd tiles, or blocks of output channels.
   const std::int64_t unit = w.groups > 1 ? 1 : detail::blocks_of_piece(blocks);
-  std::int64_t pieces = f.pieces(&w, e.in(0).form == layout::plain);
+  std::int64_t pieces = f.pieces(&w, planar);
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
   if (w.groups > 1 && (w.height < 8 || weight_bytes > w.height * w.width * 4)) pieces = 0;
