@@ -182,6 +182,21 @@ BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
   check_conv(sized({2, 40, 40, 2, 0, 0, 22, 23, 1, 1, 3, 3, 1, 1, 2}), 1, true);
 }
 
+// The same with channels that fill vector lanes, or not the last ones; rows of which a band holds many, or one.
+BOOST_AUTO_TEST_CASE(depthwise_convolutions_of_many_channels) {
+  for (int i = 0; i < 150; ++i) {
+    window w{};
+    do {
+      w = random_window(9, 5);
+      w.groups = w.channels = w.out_channels = random_to(9, 50);
+      w.width = random_to(1, i % 7 ? 40 : 300), w.height = random_to(1, i % 7 ? 12 : 40);
+    } while (!fits(w));
+    check_conv(sized(w), random_to(1, 2), i % 5 == 0);
+  }
+  check_conv(sized({32, 56, 57, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 32}), 1, false);
+  check_conv(sized({20, 9, 1100, 20, 0, 0, 5, 7, 1, 1, 2, 3, 1, 1, 20}), 1, false);
+}
+
 // Maps that are split into bands, rows of pixels that are split, and patches.
 BOOST_AUTO_TEST_CASE(convolutions_of_large_maps) {
   check_conv(sized({40, 50, 40, 9, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, false);
@@ -190,6 +205,23 @@ BOOST_AUTO_TEST_CASE(convolutions_of_large_maps) {
   check_conv(sized({2, 3, 1500, 2, 0, 0, 2, 5, 1, 1, 1, 2, 1, 1, 2}), 2, false);
   check_conv(sized({3, 48, 64, 24, 0, 0, 16, 16, 16, 16, 0, 0, 1, 1, 1}), 1, false);
   check_conv(sized({5, 20, 20, 33, 0, 0, 1, 1, 3, 3, 0, 0, 1, 1, 1}), 2, false);
+}
+
+// 3x3 filters of stride 1 with many channels, in one band and in many; results of odd sizes have half tiles.
+BOOST_AUTO_TEST_CASE(winograd_convolutions) {
+  const auto of = [](long channels, long height, long width, long filters, long pad_h, long pad_w) {
+    return sized({channels, height, width, filters, 0, 0, 3, 3, 1, 1, pad_h, pad_w, 1, 1, 1});
+  };
+  for (int i = 0; i < 60; ++i) {
+    const long repeats = i % 4 ? 1 : 2;
+    const window w = of(repeats * random_to(16, 40), random_to(14, 30), random_to(14, 60), random_to(16, 40),
+                        random_to(0, 3), random_to(0, 3));
+    if (kernel_test::tested() == isa::avx2 || kernel_test::tested() == isa::avx512)
+      BOOST_TEST(functions().products[0].conv_order(&w) == conv_order_of_winograd);
+    check_conv(w, random_to(1, 2), i % 5 == 0, repeats);
+  }
+  check_conv(of(200, 30, 29, 17, 1, 1), 1, false);
+  check_conv(of(2048, 10, 17, 16, 1, 1), 1, true);
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_nets) {

@@ -80,8 +80,9 @@ struct quantized_conv_pack_args {
   std::int8_t* packed;
 };
 
-/// Value of `conv_order` for filters packed as floats.
-inline constexpr int conv_order_of_floats = 2;
+/// Values of `conv_order`: from 2 on of depthwise convolutions; from 3 on filters are converted, not only moved; the last
+/// one is of Winograd convolutions, which compute pairs of rows.
+inline constexpr int conv_order_of_depthwise = 2, conv_order_of_converted = 3, conv_order_of_winograd = 5;
 
 /// One form of the products; each packs weights in its own layout.
 struct quantized_products {

@@ -111,6 +111,22 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
   }
 }
 
+/// Transposes results of 16 filters, stored pixel by pixel, to maps with stride `plane`; reads whole groups of 16 pixels.
+template <class Numbers16, class T>
+LAMINA_INLINE void put_turned(const T* from, T* to, long plane, long filters, long pixels) {
+  Numbers16 v[16];
+  for (long next = 0; next < pixels; next += 16) {
+    const long p = next + 16 <= pixels || pixels < 16 ? next : pixels - 16;  // the last group overlaps the one before
+    LAMINA_UNROLL
+    for (int i = 0; i < 16; ++i) v[i] = read<Numbers16>(from + (p + i) * 16);
+    turn_square(v);
+    if (pixels < 16)
+      for (long o = 0; o < filters; ++o) put(to + o * plane + p, v[o], pixels - p);
+    else
+      for (long o = 0; o < filters; ++o) write(to + o * plane + p, v[o]);
+  }
+}
+
 /// One group of one image. `Result` converts sums to results.
 template <class Form, class Result> struct conv_run {
   static constexpr long numbers = Form::numbers;
@@ -222,16 +238,6 @@ template <class Form, class Result> struct conv_run {
     run(std::integral_constant<int, whole<Form>>());
   }
 
-  /// Transposes results of 16 filters, stored pixel by pixel, to rows of pixels.
-  LAMINA_INLINE void put_turned(const number* block, number* plane, long filters, long pixels) const {
-    numbers16 v[16];
-    for (long p = 0; p < pixels; p += 16) {
-      LAMINA_UNROLL
-      for (int i = 0; i < 16; ++i) v[i] = read<numbers16>(block + (p + i) * 16);
-      turn_square(v);
-      for (long o = 0; o < filters; ++o) put(plane + o * w.out_height * w.out_width + p, v[o], pixels - p);
-    }
-  }
   LAMINA_INLINE void rows_of_filters(long first, long count) const {
     constexpr long max = conv_layout<Form>::pixels_at_once;
     const std::int8_t* x[max];
@@ -244,20 +250,21 @@ template <class Form, class Result> struct conv_run {
         if (++column == w.out_width) column = 0, ++row;
       }
       number* to_pixel = out + first * w.out_width + begin;
-      filter_tiles<Form, true>(pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
-                               [&](long p, int tall, long panel, int wide, const std::int32_t* sums)
-                                   __attribute__((always_inline)) {
-                                     for (int j = 0; j < wide; ++j) {
-                                       const long o = (panel + j) * panel_columns;
-                                       for (int i = 0; i < tall; ++i)
-                                         write(block + (j * max + p + i) * 16,
-                                               finished.template operator()<true>(sums + (i * wide + j) * panel_columns,
-                                                                                  by.bias + o, by.factor + o));
-                                       if (const long filters = has.filters - o; p + tall == pixels)
-                                         put_turned(block + j * max * 16, to_pixel + o * w.out_height * w.out_width,
-                                                    filters < panel_columns ? filters : panel_columns, pixels);
-                                     }
-                                   });
+      filter_tiles<Form, true>(
+          pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
+          [&](long p, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
+            for (int j = 0; j < wide; ++j) {
+              const long o = (panel + j) * panel_columns;
+              for (int i = 0; i < tall; ++i)
+                write(block + (j * max + p + i) * 16,
+                      finished.template operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o,
+                                                         by.factor + o));
+              if (const long filters = has.filters - o; p + tall == pixels)
+                put_turned<numbers16>(block + j * max * 16, to_pixel + o * w.out_height * w.out_width,
+                                      w.out_height * w.out_width, filters < panel_columns ? filters : panel_columns,
+                                      pixels);
+            }
+          });
     }
   }
 

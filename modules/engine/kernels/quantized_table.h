@@ -6,6 +6,18 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
+#if defined(__AVX2__) && !defined(__AVX512BW__)
+/// Entries of `Count` tables of 16 from `table` on: `low` is the index in a table, and the highest bits of `bit[...]` choose
+/// a half of 2, 4, 8 and 16 tables.
+template <int Count> LAMINA_INLINE __m256i entries(const std::int8_t* table, __m256i low, const __m256i* bit) {
+  if constexpr (Count == 1) return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(read<__m128i>(table)), low);
+  else {
+    const __m256i first = entries<Count / 2>(table, low, bit), second = entries<Count / 2>(table + 8 * Count, low, bit);
+    return _mm256_blendv_epi8(first, second, bit[__builtin_ctz(Count) - 1]);
+  }
+}
+#endif
+
 /// out = table[in + 128]; `shifted`: input and output are stored plus 128.
 LAMINA_INLINE void look_up(const quantized_table_args& a, bool shifted) {
   const auto flip_in = static_cast<std::uint8_t>(shifted ? 0 : 128),
@@ -25,6 +37,13 @@ LAMINA_INLINE void look_up(const quantized_table_args& a, bool shifted) {
     const __m512i pair = _mm512_mask_blend_epi16(_mm512_test_epi16_mask(x, half), low, high);
     const __m512i found = _mm512_srlv_epi16(pair, _mm512_slli_epi16(_mm512_and_si512(x, one), 3));
     write(a.out + i, _mm256_xor_si256(_mm512_cvtepi16_epi8(found), out));
+  }
+#elif defined(__AVX2__)
+  const __m256i in = _mm256_set1_epi8(static_cast<char>(flip_in)), out = _mm256_set1_epi8(static_cast<char>(flip_out));
+  for (; i + 32 <= a.count; i += 32) {
+    const __m256i x = _mm256_xor_si256(read<__m256i>(a.in + i), in),
+                  bit[4] = {_mm256_slli_epi16(x, 3), _mm256_slli_epi16(x, 2), _mm256_slli_epi16(x, 1), x};
+    write(a.out + i, _mm256_xor_si256(entries<16>(a.table, _mm256_and_si256(x, _mm256_set1_epi8(15)), bit), out));
   }
 #endif
   for (; i < a.count; ++i) {

@@ -225,7 +225,7 @@ template <class Form> inline constexpr int max_sums = 8 * 2 * static_cast<int>(p
 /// Calls each(k) for all k; with few sums, two steps per iteration.
 template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) {
   long k = 0;
-  if constexpr (Sums <= 4) LAMINA_NO_UNROLL
+  if constexpr (Sums <= (this_isa == isa::avx2 ? 12 : 4)) LAMINA_NO_UNROLL
   for (; k + 1 < words; k += 2) each(k), each(k + 1);
   LAMINA_NO_UNROLL
   for (; k < words; ++k) each(k);

@@ -325,6 +325,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
         kernels::quantized_blocked_pack_args p{whole.w, nullptr, nullptr, plain};
         e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
       });
+  e.kernel(depthwise ? "depthwise" : "direct");
   const auto part = [&](kernels::quantized_blocked_args a) {
     std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
     add_operands(e, a.to, 0, where);
@@ -355,15 +356,18 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   if (y.size() == 0) return;
   const auto& f = products(e);
   const kernels::window window = window_of(c, x, w, y);
-  const auto order = static_cast<std::uint64_t>(f.conv_order(&window)) << 4;
-  const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | order | form_of(e);
+  const int order = f.conv_order(&window);
+  const bool winograd = order == kernels::conv_order_of_winograd;
+  const auto format =
+      0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | static_cast<std::uint64_t>(order) << 4 | form_of(e);
   const buffer_ref packed = weights_of(
       e, weight, format, f.conv_packed_bytes(&window),
       [&](buffer_ref from, buffer_ref to) {
         kernels::quantized_conv_pack_args p{window, nullptr, nullptr};
         e.step(f.conv_pack, p, {{&p.weight, from}, {&p.packed, to}});
       },
-      f.conv_order(&window) != kernels::conv_order_of_floats);
+      order < kernels::conv_order_of_converted);
+  e.kernel(winograd ? "winograd 2x2" : order < kernels::conv_order_of_depthwise ? "direct" : "depthwise");
   const auto part = [&](std::int64_t first, std::int64_t count, std::int64_t first_row, std::int64_t rows) {
     auto a = whole;
     a.w = window;
@@ -373,9 +377,11 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     e.step(run, a, where, f.conv_scratch_bytes(&a));
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  const std::int64_t height = y.at(2);  // parts share rows at their border
-  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, 8e6, 4e6, height))
-    part(p.first, p.count, p.first_piece, p.pieces ? p.pieces : height);
+  const std::int64_t height = y.at(2), rows = winograd ? 2 : 1;  // parts share rows at their border
+  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, 8e6, 4e6, detail::divide_up(height, rows))) {
+    const std::int64_t first = rows * p.first_piece;
+    part(p.first, p.count, first, p.pieces ? std::min(rows * p.pieces, height - first) : height);
+  }
 }
 
 }  // namespace
@@ -464,6 +470,7 @@ void quantized_linear::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
   const linear_call call(e, 3, at.transposed);
   if (call.all == 0) return;
+  e.kernel("packed");
   const auto& f = products(e);
   call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     kernels::quantized_linear_args part{};
@@ -496,6 +503,7 @@ template <class Part> void emit_matrices(emission& e, bool transpose_b, std::siz
   const auto& p = all.one;
   const auto& f = products(e);
   const auto packed_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(p.n, p.k));
+  e.kernel("unpacked");
   const buffer_ref packed = e.temporary(static_cast<std::size_t>(packed_bytes * all.b.size()));
   for (std::int64_t i = 0; i < all.b.size(); ++i) {
     const kernels::quantized_linear_pack_args pack{p.n, p.k, p.b_column, p.b_row, nullptr, nullptr};
@@ -577,6 +585,7 @@ void integer_linear::infer(const attributes& a, view<const tensor_type> in, infe
 void integer_linear::emit(emission& e) {
   const linear_call call(e, 2, e.attributes<attributes>().transposed);
   if (call.all == 0) return;
+  e.kernel("packed");
   const auto& f = products(e);
   call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     kernels::integer_linear_args part{};
