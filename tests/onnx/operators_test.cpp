@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -272,6 +273,57 @@ BOOST_AUTO_TEST_CASE(operands_of_a_wrong_shape_or_type_are_refused) {
   BOOST_TEST(refused(t::node("Gather", {"x", "x"}, {"y"}), {}, {3}).find("expected integers") != std::string::npos);
   BOOST_TEST(refused(t::node("Gemm", {"x", "x"}, {"y"}), {}, {1, 2, 3, 3}).find("expected two matrices") !=
              std::string::npos);
+}
+
+// Numbers from 2^63 on are negative in int64, in which uint64 is computed.
+BOOST_AUTO_TEST_CASE(large_unsigned_numbers) {
+  using words = std::vector<std::uint64_t>;
+  constexpr std::uint64_t half = std::uint64_t(1) << 63, last = ~std::uint64_t(0);
+  const words a{1, half + 5, last, 7, 0, half, last, 1000, half + 9, half},
+      b{half, 3, last, 9, half, half - 1, 2, last, half + 4, 1};
+  const auto count = static_cast<std::int64_t>(a.size());
+  const auto of = [&](const bytes& node, const std::vector<bytes>& initializers = {}) {
+    const std::vector<bytes> inputs{t::value("a", t::uint64, {count}), t::value("b", t::uint64, {count})};
+    return run(model_of({node}, initializers, inputs),
+               {tensor_of<std::uint64_t>({count}, a), tensor_of<std::uint64_t>({count}, b)})[0];
+  };
+  const auto check = [&](const bytes& op, auto expected) {
+    const any_tensor made = of(t::node(op, {"a", "b"}, {"y"}));
+    using number = decltype(expected(a[0], b[0]));
+    for (std::size_t i = 0; i < a.size(); ++i)
+      BOOST_TEST(made.elements<number>()[i] == expected(a[i], b[i]), op << " of " << a[i] << " and " << b[i]);
+  };
+  check("Less", [](auto x, auto y) { return x < y; });
+  check("LessOrEqual", [](auto x, auto y) { return x <= y; });
+  check("Greater", [](auto x, auto y) { return x > y; });
+  check("GreaterOrEqual", [](auto x, auto y) { return x >= y; });
+  check("Equal", [](auto x, auto y) { return x == y; });
+  check("Max", [](auto x, auto y) { return std::max(x, y); });
+  check("Min", [](auto x, auto y) { return std::min(x, y); });
+  check("Div", [](auto x, auto y) { return x / y; });
+  check("Mod", [](auto x, auto y) { return x % y; });
+  check("Mul", [](auto x, auto y) { return x * y; });
+
+  const auto is = [&](const bytes& node, const words& expected, const std::vector<bytes>& initializers = {}) {
+    const any_tensor made = of(node, initializers);
+    const auto all = made.elements<std::uint64_t>();
+    BOOST_TEST(words(all.begin(), all.end()) == expected, boost::test_tools::per_element());
+  };
+  const auto keep = t::integer("keepdims", 0);
+  is(t::node("Abs", {"a"}, {"y"}), a);
+  is(t::node("Sign", {"a"}, {"y"}), {1, 1, 1, 1, 0, 1, 1, 1, 1, 1});
+  is(t::node("ReduceMax", {"a"}, {"y"}, {keep}), {last});
+  is(t::node("ReduceMin", {"a"}, {"y"}, {keep}), {0});
+  is(t::node("ReduceL1", {"b"}, {"y"}, {keep}), {std::accumulate(b.begin(), b.end(), std::uint64_t(0))});
+  BOOST_TEST(of(t::node("ArgMax", {"a"}, {"y"}, {keep})).elements<std::int64_t>()[0] == 2);
+  BOOST_TEST(of(t::node("ArgMin", {"a"}, {"y"}, {keep})).elements<std::int64_t>()[0] == 4);
+  is(t::node("Unique", {"a"}, {"y"}), {0, 1, 7, 1000, half, half + 5, half + 9, last});
+  is(t::node("TopK", {"a", "k"}, {"y", "i"}), {last, last, half + 9}, {t::longs("k", {1}, {3})});
+  is(t::node("Clip", {"a", "low", "high"}, {"y"}), {2, half + 5, half + 6, 7, 2, half, half + 6, 1000, half + 6, half},
+     {t::tensor("low", t::uint64, {}, t::raw(words{2})), t::tensor("high", t::uint64, {}, t::raw(words{half + 6}))});
+  is(t::node("ScatterElements", {"a", "i", "v"}, {"y"}, {t::string("reduction", "max")}),
+     {half, half + 5, last, 7, 0, half, last, 1000, half + 9, half},
+     {t::longs("i", {2}, {0, 2}), t::tensor("v", t::uint64, {2}, t::raw(words{half, 4}))});
 }
 
 BOOST_AUTO_TEST_CASE(shrink_gives_zero_for_nan) {

@@ -63,6 +63,9 @@ class node_call {
   /// The same in a type with arithmetic: float16, bfloat16 and float8 become float32, unsigned integers above 8 bits
   /// become int64; `give_like` converts back.
   value number(std::size_t i);
+  /// The same in a type with the order of the operand, for comparisons: uint64 numbers less 2^63; `give_ordered`
+  /// converts back.
+  value ordered(std::size_t i);
   /// Operand i, a bias. Errors: file_error if it is not a vector of `channels`.
   value bias(std::size_t i, dim channels);
   /// Operand i as int64 positions. Errors: file_error if it has real numbers.
@@ -120,6 +123,8 @@ class node_call {
   void give(std::size_t i, any_tensor data);
   /// Gives v cast to the element type of operand `of`; undoes the conversion of `number`.
   void give_like(std::size_t i, const value& v, std::size_t of = 0) { give(i, cast_to(v, type(of).element)); }
+  /// Gives v in the element type of operand 0; undoes the conversion of `ordered`.
+  void give_ordered(std::size_t i, const value& v);
   std::vector<known_value> results{};
 
   // ---- shared by converters ----
@@ -230,6 +235,8 @@ value place_of_label(node_call& c, const value& x, const any_tensor& keys);
 /// Matrix product with NumPy semantics: a vector on the left is a row, one on the right a column, and the added axis is
 /// removed again.
 value numpy_product(const value& a, const value& b);
+/// The whole quotient of bits of uint64 numbers, given as int64.
+value unsigned_quotient(const value& x, const value& y);
 /// Whether elements are real numbers, of 4 bits or more.
 bool has_real_numbers(dtype e);
 

@@ -50,6 +50,17 @@ value node_call::number(std::size_t i) {
   if (e == dtype::string) unsupported("it does not support strings");
   return cast_to(v, has_real_numbers(e) ? dtype::float32 : dtype::int64);
 }
+namespace {
+// Adds or takes 2^63.
+value moved(const value& v) { return lamina::bit_xor(v, std::numeric_limits<std::int64_t>::min()); }
+}  // namespace
+value node_call::ordered(std::size_t i) {
+  return type(i).element == dtype::uint64 ? moved(lamina::bit_cast<std::int64_t>(operator[](i))) : number(i);
+}
+void node_call::give_ordered(std::size_t i, const value& v) {
+  if (type(0).element == dtype::uint64) give(i, lamina::bit_cast<std::uint64_t>(moved(v)));
+  else give_like(i, v);
+}
 value node_call::bias(std::size_t i, dim channels) {
   value b = number(i);
   const bool known = channels.is_number() && b.shape().rank == 1 && b.shape()[0].is_number();

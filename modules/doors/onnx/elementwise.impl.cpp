@@ -12,16 +12,16 @@ namespace {
 // Applies F in a type with arithmetic and converts back.
 template <auto F> void unary(node_call& c) { c.give_like(0, F(c.number(0))); }
 // Before opset 7, the second operand is broadcast from attribute `axis` on.
-value second(node_call& c) {
-  const value y = c.number(1);
+value second(node_call& c, const value& y) {
   if (c.opset >= 7 || !c.has_attribute("axis")) return y;
   lamina::axes added;
   for (int i = c.axis(c.integer("axis"), c.rank(0)) + y.shape().rank; i < c.rank(0); ++i)
     added.values[added.count++] = y.shape().rank + added.count;
   return added.count ? value(lamina::unsqueeze(y, added)) : y;
 }
-template <auto F> void binary(node_call& c) { c.give_like(0, F(c.number(0), second(c))); }
-template <auto F> void predicate(node_call& c) { c.give(0, F(c.number(0), second(c))); }
+template <auto F> void binary(node_call& c) { c.give_like(0, F(c.number(0), second(c, c.number(1)))); }
+template <auto F> void predicate(node_call& c) { c.give(0, F(c.number(0), second(c, c.number(1)))); }
+template <auto F> void comparison(node_call& c) { c.give(0, F(c.ordered(0), second(c, c.ordered(1)))); }
 
 // Wraps template functions of the library as functions of values.
 #define LAMINA_UNARY(name) \
@@ -89,6 +89,24 @@ template <auto F> void of_many(node_call& c) {
   value made = c.number(0);
   for (std::size_t i = 1; i < c.size(); ++i) made = F(made, c.number(i));
   c.give_like(0, made);
+}
+template <auto F> void extremum(node_call& c) {
+  value made = c.ordered(0);
+  for (std::size_t i = 1; i < c.size(); ++i) made = F(made, c.ordered(i));
+  c.give_ordered(0, made);
+}
+void divide(node_call& c) {
+  if (c.type(0).element != dtype::uint64) return binary<quotient_of>(c);
+  c.give_like(0, unsigned_quotient(c.number(0), c.number(1)));
+}
+// Numbers of uint64 from 2^63 on are negative as int64.
+void absolute(node_call& c) {
+  if (c.type(0).element == dtype::uint64) c.give(0, c[0]);
+  else unary<abs_of>(c);
+}
+void sign(node_call& c) {
+  if (c.type(0).element == dtype::uint64) c.give_like(0, lamina::cast<std::int64_t>(c.number(0) != 0));
+  else unary<sign_of>(c);
 }
 void mean(node_call& c) {
   value made = c.number(0);
@@ -164,10 +182,10 @@ bound bound_of(node_call& c, std::size_t i, std::string_view attribute, dtype el
     const double number = c.known_number(i, attribute, 0);
     return {c.constant(number, element), number};
   }
-  return {c.number(i), {}};
+  return {c.ordered(i), {}};
 }
 void clip(node_call& c) {
-  value x = c.number(0);
+  value x = c.ordered(0);
   const dtype element = x.type().element;
   bound low = bound_of(c, 1, "min", element), high = bound_of(c, 2, "max", element);
   // Constant bounds become `clamp` attributes, which fuse into the epilogue of a preceding product.
@@ -180,7 +198,7 @@ void clip(node_call& c) {
                                         high.v ? *high.v : c.constant(infinity, element)));
   if (low.v) x = lamina::max(x, *low.v);
   if (high.v) x = lamina::min(x, *high.v);
-  c.give_like(0, x);
+  c.give_ordered(0, x);
 }
 
 void where(node_call& c) { c.give(0, lamina::where(c[0], c[1], c[2])); }
@@ -197,7 +215,7 @@ void cast_into(node_call& c, dtype to) {
 }
 void cast(node_call& c) { cast_into(c, c.element("to")); }
 void cast_like(node_call& c) { cast_into(c, c.type(1).element); }
-void bit_cast(node_call& c) { c.give(0, lamina::apply<op::bit_cast>({c.element("to", dtype::float32)}, c[0])); }
+void bit_cast(node_call& c) { c.give(0, lamina::apply<op::bit_cast>({c.element("to")}, c[0])); }
 void identity(node_call& c) { c.results[0] = c.operand(0); }
 void is_nan(node_call& c) {
   const value x = c.number(0);
@@ -214,7 +232,7 @@ void is_inf(node_call& c) {
 }
 
 constexpr converter_entry entries[] = {
-    {"Abs", 1, unary<abs_of>},
+    {"Abs", 1, absolute},
     {"Acos", 7, unary<acos_of>},
     {"Acosh", 9, unary<acosh_of>},
     {"Add", 1, binary<sum_of>},
@@ -231,27 +249,27 @@ constexpr converter_entry entries[] = {
     {"Clip", 6, clip},
     {"Cos", 7, unary<cos_of>},
     {"Cosh", 9, unary<cosh_of>},
-    {"Div", 1, binary<quotient_of>},
+    {"Div", 1, divide},
     {"Elu", 6, elu},
     {"Equal", 1, predicate<equal_of>},
     {"Erf", 9, unary<erf_of>},
     {"Exp", 6, unary<exp_of>},
     {"Floor", 6, unary<floor_of>},
     {"Gelu", 20, gelu},
-    {"Greater", 1, predicate<greater_of>},
-    {"GreaterOrEqual", 12, predicate<greater_or_equal_of>},
+    {"Greater", 1, comparison<greater_of>},
+    {"GreaterOrEqual", 12, comparison<greater_or_equal_of>},
     {"HardSigmoid", 6, hard_sigmoid},
     {"HardSwish", 14, unary<hard_swish_of>},
     {"Identity", 1, identity},
     {"IsInf", 10, is_inf},
     {"IsNaN", 9, is_nan},
     {"LeakyRelu", 6, leaky_relu},
-    {"Less", 1, predicate<less_of>},
-    {"LessOrEqual", 12, predicate<less_or_equal_of>},
+    {"Less", 1, comparison<less_of>},
+    {"LessOrEqual", 12, comparison<less_or_equal_of>},
     {"Log", 6, unary<log_of>},
-    {"Max", 6, of_many<max_of>},
+    {"Max", 6, extremum<max_of>},
     {"Mean", 6, mean},
-    {"Min", 6, of_many<min_of>},
+    {"Min", 6, extremum<min_of>},
     {"Mish", 18, unary<mish_of>},
     {"Mul", 1, binary<product_of>},
     {"Neg", 6, unary<negate_of>},
@@ -265,7 +283,7 @@ constexpr converter_entry entries[] = {
     {"Selu", 6, selu},
     {"Shrink", 9, shrink},
     {"Sigmoid", 6, unary<sigmoid_of>},
-    {"Sign", 9, unary<sign_of>},
+    {"Sign", 9, sign},
     {"Sin", 7, unary<sin_of>},
     {"Sinh", 9, unary<sinh_of>},
     {"Softplus", 1, unary<softplus_of>},

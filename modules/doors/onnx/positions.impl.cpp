@@ -26,17 +26,25 @@ void gather_nd(node_call& c) {
 void gather_elements(node_call& c) {
   c.give(0, lamina::gather_elements(c[0], c.positions(1), {c.axis(c.integer("axis", 0), c.rank(0))}));
 }
+// Scatters by F(operand, updates), which keeps, adds, multiplies or compares.
+template <class F> void scatter(node_call& c, scatter_reduction how, F f) {
+  if (how == scatter_reduction::none) return c.give(0, f(c[0], c[2]));
+  if (how != scatter_reduction::maximum && how != scatter_reduction::minimum)
+    return c.give_like(0, f(c.number(0), c.number(2)));
+  c.give_ordered(0, f(c.ordered(0), c.ordered(2)));
+}
 void scatter_nd(node_call& c) {
   const auto how = reduction_of(c);
-  if (how == scatter_reduction::none) return c.give(0, lamina::scatter_nd(c[0], c.positions(1), c[2]));
-  c.give_like(0, lamina::scatter_nd(c.number(0), c.positions(1), c.number(2), {.reduction = how}));
+  scatter(c, how, [&](const value& x, const value& updates) {
+    return lamina::scatter_nd(x, c.positions(1), updates, {.reduction = how});
+  });
 }
 void scatter_elements(node_call& c) {
   const auto how = reduction_of(c);
   const int axis = c.axis(c.integer("axis", 0), c.rank(0));
-  if (how == scatter_reduction::none)
-    return c.give(0, lamina::scatter_elements(c[0], c.positions(1), c[2], {.axis = axis}));
-  c.give_like(0, lamina::scatter_elements(c.number(0), c.positions(1), c.number(2), {.axis = axis, .reduction = how}));
+  scatter(c, how, [&](const value& x, const value& updates) {
+    return lamina::scatter_elements(x, c.positions(1), updates, {.axis = axis, .reduction = how});
+  });
 }
 void tensor_scatter(node_call& c) {
   const std::string mode = c.string("mode", "linear");
@@ -72,21 +80,13 @@ template <bool Product> void running(node_call& c) {
                                        {Product, c.flag("exclusive"), c.flag("reverse")}));
 }
 
-// Storage-only integers as int64 with the same order.
-value in_order(const value& v) {
-  if (v.type().element != dtype::uint64) return node_call::cast_to(v, dtype::int64);
-  return lamina::bit_xor(lamina::bit_cast<std::int64_t>(v), std::numeric_limits<std::int64_t>::min());
-}
 // k is an attribute before opset 10.
 void top_k(node_call& c) {
-  const dtype e = c.type(0).element;
-  const bool stored = e == dtype::uint16 || e == dtype::uint32 || e == dtype::uint64;
-  const value x = stored ? in_order(c[0]) : c.number(0);
+  const value x = c.ordered(0);
   const int axis = c.axis(c.integer("axis", -1), x.shape().rank);
   const bool largest = c.flag("largest", true);
   const auto give = [&](const auto& found) {
-    if (stored) c.give(0, lamina::take_along_axis(c[0], found.indices, axis));
-    else c.give_like(0, found.values);
+    c.give_ordered(0, found.values);
     c.give(1, found.indices);
   };
   std::optional<std::vector<std::int64_t>> known;
@@ -109,10 +109,10 @@ void compress(node_call& c) {
   c.give(0, lamina::compress_first(c[0], c[1], axis));
 }
 void unique(node_call& c) {
-  const value x = c.number(0);
+  const value x = c.ordered(0);
   const bool sorted = c.flag("sorted", true);
   const auto give = [&](const auto& found) {
-    c.give_like(0, found.values);
+    c.give_ordered(0, found.values);
     c.give(1, found.indices);
     if (c.has_output(2)) c.give(2, lamina::reshape(found.inverse, lamina::shape{dyn}));
     c.give(3, found.counts);

@@ -39,11 +39,15 @@ constexpr bool is_fractional(reduction_kind k) {
 // Axes are an attribute before opset `Since`, an operand since. Means, L2 norms and logarithms of integers are computed
 // in float64 and truncated.
 template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c) {
-  value x = c.number(0);
-  if (is_fractional(Kind) && is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
+  if constexpr (Kind == reduction_kind::l1)
+    if (c.type(0).element == dtype::uint64) return reduce<sum, Since, reduction_kind::sum>(c);
+  constexpr bool compares = Kind == reduction_kind::maximum || Kind == reduction_kind::minimum;
+  const auto give = [&](const value& v) { compares ? c.give_ordered(0, v) : c.give_like(0, v); };
+  value x = compares ? c.ordered(0) : c.number(0);
+  if (is_fractional(Kind) && is_integer(x.type().element)) x = c.cast_to(c[0], dtype::float64);
   if (c.opset >= Since && c.has(1) && !c.known_integers(1))
-    return c.give_like(0, lamina::reduce_by(x, c.cast_to(c[1], dtype::int64),
-                                            {Kind, c.flag("keepdims", true), c.flag("noop_with_empty_axes")}));
+    return give(lamina::reduce_by(x, c.cast_to(c[1], dtype::int64),
+                                  {Kind, c.flag("keepdims", true), c.flag("noop_with_empty_axes")}));
   std::vector<std::int64_t> over;
   if (c.opset < Since) over = c.node_call::integers("axes");
   else if (c.has(1)) over = c.integers(1, "axes");
@@ -51,17 +55,17 @@ template <reduction F, int Since, reduction_kind Kind> void reduce(node_call& c)
   const bool keepdim = c.flag("keepdims", true);
   if (over.empty()) {
     if (c.opset >= Since && c.flag("noop_with_empty_axes"))
-      return c.give_like(0, lamina::reduce_by(x, c.constant(std::vector<std::int64_t>{}), {Kind, true, true}));
+      return give(lamina::reduce_by(x, c.constant(std::vector<std::int64_t>{}), {Kind, true, true}));
     for (int i = 0; i < rank; ++i) over.push_back(i);
   }
   const bool logic = x.type().element == dtype::boolean;  // minimum and maximum of booleans
   if (logic) x = c.cast_to(x, dtype::uint8);
-  c.give_like(0, rank == 0 ? F(lamina::reshape(x, lamina::shape{1}), lamina::axes(0), false)
-                           : F(x, c.axes_of(over, rank), keepdim));
+  give(rank == 0 ? F(lamina::reshape(x, lamina::shape{1}), lamina::axes(0), false)
+                 : F(x, c.axes_of(over, rank), keepdim));
 }
 
 template <auto F, auto Last> void position(node_call& c) {
-  const value x = c.number(0);
+  const value x = c.ordered(0);
   const int axis = c.axis(c.integer("axis", 0), x.shape().rank);
   const bool keepdim = c.flag("keepdims", true);
   c.give(0, c.flag("select_last_index") ? Last(x, {.axis = axis, .keepdim = keepdim}, origin{}) : F(x, axis, keepdim));
