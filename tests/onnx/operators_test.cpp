@@ -275,6 +275,33 @@ BOOST_AUTO_TEST_CASE(operands_of_a_wrong_shape_or_type_are_refused) {
              std::string::npos);
 }
 
+// Sizes of `Split` that do not add up to the axis, known when the model is read or computed. A node without a name is
+// named by its result.
+BOOST_AUTO_TEST_CASE(sizes_of_split_add_up) {
+  const auto node = t::node("Split", {"x", "s"}, {"a", "b"});
+  const std::vector<bytes> results{t::untyped("a"), t::untyped("b")};
+  const auto x = t::value("x", t::float32, {"N"});
+  const bytes known = model_of({node}, {t::longs("s", {2}, {2, 3})}, {x}, results),
+              computed = model_of({node}, {}, {x, t::value("s", t::int64, {2})}, results);
+  const auto halves = [&](std::int64_t count, const std::vector<std::int64_t>& sizes) {
+    return run(computed, {tensor_of<float>({count}, list(static_cast<std::size_t>(count), 1)),
+                          tensor_of<std::int64_t>({2}, sizes)});
+  };
+  BOOST_TEST((run(known, {tensor_of<float>({5}, {1, 2, 3, 4, 5})})[1].type().dims == shape{3}));
+  BOOST_TEST((halves(5, {1, 4})[1].type().dims == shape{4}));
+  const auto refused = [](auto f) {
+    BOOST_CHECK_EXCEPTION(f(), error, [](const error& e) {
+      BOOST_TEST_MESSAGE(e.what());
+      return std::string_view(e.what()).find("Split `a`: ") != std::string_view::npos;
+    });
+  };
+  for (const std::int64_t count : {4, 6}) {
+    refused([&] { run(known, {tensor_of<float>({count}, list(static_cast<std::size_t>(count), 1))}); });
+    refused([&] { halves(count, {2, 3}); });
+  }
+  refused([&] { halves(5, {-2, 7}); });
+}
+
 // Numbers from 2^63 on are negative in int64, in which uint64 is computed.
 BOOST_AUTO_TEST_CASE(large_unsigned_numbers) {
   using words = std::vector<std::uint64_t>;

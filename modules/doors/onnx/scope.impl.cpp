@@ -230,6 +230,7 @@ void scope::convert(const node_message& n) {
   const std::string outer = std::exchange(p_.path, {});
   text here;
   here << path << (path.empty() ? "" : "/") << printable(n.name.empty() ? n.op : n.name);
+  if (n.name.empty() && !n.outputs.empty()) here << " `" << printable(n.outputs[0]) << "`";
   p_.path = here.string();
   const std::int64_t opset = opset_of(opsets_, n.domain);
   const auto message_of = [&](const error& e) {
