@@ -111,7 +111,7 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
   }
 }
 
-/// Transposes results of 16 filters, stored pixel by pixel, to maps with stride `plane`; reads whole groups of 16 pixels.
+/// Transposes results of 16 filters, stored pixel by pixel, to maps with stride `plane`; reads at least 16 pixels.
 template <class Numbers16, class T>
 LAMINA_INLINE void put_turned(const T* from, T* to, long plane, long filters, long pixels) {
   Numbers16 v[16];

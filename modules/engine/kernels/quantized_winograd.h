@@ -14,8 +14,10 @@ struct winograd_layout {
   static constexpr long points = 16;
   /// Minimum number of tiles, as of floats, and of channels, of the image and of results.
   static constexpr long min_tiles = 40, min_channels = 16;
-  /// Sums of more channels, times four, may exceed 32 bits.
+  /// With more than 3,640 channels sums, times four, may exceed 32 bits.
   static constexpr long max_channels = 2048;
+  /// Limit of the words of a row of tiles, the least that a band holds.
+  static constexpr long max_row_bytes = 4 * 1024 * 1024;
   /// Filters of a tile of sums, and approximate bytes of the words of a band and of the sums of a few filters.
   static constexpr long filters_at_once = 6, band_bytes = 384 * 1024, sum_bytes = 96 * 1024;
 
@@ -28,7 +30,9 @@ struct winograd_layout {
   static constexpr bool takes(const window& w) {
     return w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 && w.stride_w == 1 &&
            w.dilation_h == 1 && w.dilation_w == 1 && w.channels >= min_channels && w.channels <= max_channels &&
-           w.out_channels >= min_channels && parts_of(w.out_height, 2) * parts_of(w.out_width, 2) >= min_tiles;
+           w.out_channels >= min_channels &&
+           parts_of(w.out_width, 2) * parts_of(w.channels, 2) * points * 4 <= max_row_bytes &&
+           parts_of(w.out_height, 2) * parts_of(w.out_width, 2) >= min_tiles;
   }
   explicit winograd_layout(const window& w)
       : pairs(parts_of(w.channels, 2)),

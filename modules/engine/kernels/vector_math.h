@@ -63,6 +63,15 @@ LAMINA_INLINE vf quick_tanh(vf x) {
 LAMINA_INLINE vf lookup(const float (&table)[8], vi i) {
   return vf(_mm256_permutevar8x32_ps(_mm256_load_ps(table), i.data));
 }
+/// One of 8 polynomials of degree seven, selected by a in [0, 15 / scale). Plus a in the first interval, whose center is
+/// 0: then there, too, only the last rounding matters. `border` is between that interval and the value of the next one.
+LAMINA_INLINE vf piecewise(const float (&pieces)[9][8], vf a, float scale, float border) {
+  const vi i = bits_of(fma(a, vf(scale), vf(1.f))) >> 22;
+  const vf y = a - lookup(pieces[0], i);
+  vf sum = lookup(pieces[8], i);
+  LAMINA_UNROLL for (int d = 7; d >= 2; --d) sum = fma(sum, y, lookup(pieces[d], i));
+  return fma(sum, y, xsimd::max(lookup(pieces[1], i), xsimd::min(vf(border), a)));
+}
 #endif
 
 /// 2^n for n within -126..127.
@@ -190,9 +199,11 @@ LAMINA_INLINE vf quick_tanh(vf x) {
 /// Hyperbolic tangent; with low latency the error is below 3.5e-7.
 template <latency Latency = latency::normal> LAMINA_INLINE vf tanh(vf x) {
   if constexpr (Latency == latency::low) return quick_tanh(x);
-  const vf a = xsimd::min(vf(9.1f), xsimd::abs(x));
+  const vf a = xsimd::min(vf(9.05f), xsimd::abs(x));
 #if defined(__AVX512F__)
   const vf y = piecewise(tanh_pieces, a);
+#elif defined(__AVX2__)
+  const vf y = piecewise(tanh_pieces_of_8, a, 1.65f, .35f);
 #else
   // x + x^3 q(x^2) for small x, else 1 - 2 / (e^2x + 1)
   constexpr float q[] = {-0x1.55553cp-2f, 0x1.110be4p-3f, -0x1.b9623ap-5f, 0x1.6009b6p-6f,
@@ -223,6 +234,8 @@ LAMINA_INLINE vf erf(vf x) {
   const vf a = xsimd::min(vf(4.f), xsimd::abs(x));
 #if defined(__AVX512F__)
   const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces, a));
+#elif defined(__AVX2__)
+  const vf y = xsimd::min(vf(1.f), piecewise(erf_pieces_of_8, a, 3.4f, .2f));
 #else
   // x + x p(x^2) for small x, else 1 - exp(log erfc)
   constexpr float p[] = {0x1.06eba8p-3f, -0x1.812744p-2f,  0x1.ce2e5cp-4f, -0x1.b815ccp-6f,

@@ -3,6 +3,8 @@
 // Piecewise polynomials have 32 intervals indexed by the top bits of |x| + 1 (eight per octave over [0, 15)), in the
 // order of one two-register permute: row 0 holds the centers, then the coefficients from degree 0 up.  At a center the
 // function is very close to a float, so that only the last rounding matters.
+//
+// Those of 8 intervals have two per octave of the scaled |x| + 1 over [0, 15); in the first one, x is added apart.
 #pragma once
 #include "kernels.h"
 
@@ -220,6 +222,46 @@ alignas(64) inline constexpr float gelu_sixteenths[8][16] = {
         -0x1.464d76p-10f, -0x1.c386eap-12f, -0x1.544b16p-13f, -0x1.14b07p-14f, -0x1.4b95aap-16f, -0x1.392334p-18f,
         -0x1.637764p-20f, -0x1.d3daacp-22f, -0x1.c38386p-24f, -0x1.615bc6p-26f, -0x1.672884p-28f, -0x1.ba63ap-30f,
         -0x1.46b152p-6f, -0x1.459a5ap-7f, -0x1.5a5912p-8f, -0x1.7b2adep-9f},
+};
+/// tanh, degree 7; intervals by 1.65 |x| + 1.
+alignas(32) inline constexpr float tanh_pieces_of_8[9][8] = {
+    {0x1.d666dep-1f, 0x1.8afaf8p0f, 0x1.39da14p1f, 0x1.d0fe5ep1f, 0x1.614e46p2f, 0x1.f12e6ep2f, 0.0f, 0x1.caae5ep-2f},
+    {0x1.735b78p-1f, 0x1.d340f8p-1f, 0x1.f875e8p-1f, 0x1.ff48d4p-1f, 0x1.fffbccp-1f,
+     0x1.fffff4p-1f, 0.0f, 0x1.ae4806p-2f},
+    {0x1.e54dbep-2f, 0x1.5653cep-3f, 0x1.def8dap-6f, 0x1.6e1674p-9f, 0x1.0cdbccp-14f,
+     0x1.8010b8p-21f, 0x1.66d7e2p-31f, 0x1.a5993ep-1f},
+    {-0x1.5ffedap-2f, -0x1.3868d2p-3f, -0x1.d7e892p-6f, -0x1.6d95cp-9f, -0x1.0d82d4p-14f,
+     -0x1.809b4cp-21f, -0x1.b6e35ep-23f, -0x1.624f06p-2f},
+    {0x1.762ba2p-4f, 0x1.55fde8p-4f, 0x1.3144a6p-6f, 0x1.e613cep-10f, 0x1.68df04p-15f,
+     0x1.fef79cp-22f, -0x1.55529ap-2f, -0x1.085a88p-3f},
+    {0x1.8c90b8p-5f, -0x1.9f74e4p-6f, -0x1.1f5194p-7f, -0x1.e2c4f4p-11f, -0x1.5dfd5ep-16f,
+     -0x1.f564fep-23f, -0x1.9e65dep-13f, 0x1.5b5026p-3f},
+    {-0x1.c3c66cp-5f, -0x1.f65a7p-11f, 0x1.94e148p-9f, 0x1.7e1a86p-12f, 0x1.0d99eap-17f,
+     0x1.9f5042p-24f, 0x1.14a66cp-3f, -0x1.5f2868p-7f},
+    {0x1.ddc4d6p-7f, 0x1.90d72p-8f, -0x1.6fdd4ap-11f, -0x1.0405d8p-13f, -0x1.ce9c08p-19f,
+     -0x1.4652d6p-25f, -0x1.f0ad7ap-8f, -0x1.ec7d0ap-5f},
+    {0x1.2debf4p-7f, -0x1.f2229ap-9f, 0x1.fea9d4p-18f, 0x1.17479p-15f, 0x1.2eb7e8p-20f,
+     0x1.3b7c96p-27f, -0x1.48c54ep-5f, 0x1.5e7662p-5f},
+};
+/// The error function, degree 7; intervals by 3.4 |x| + 1.
+alignas(32) inline constexpr float erf_pieces_of_8[9][8] = {
+    {0x1.c480c4p-2f, 0x1.769078p-1f, 0x1.29262ep0f, 0x1.be1e44p0f, 0x1.57f852p1f, 0x1.cfd59p1f, 0.0f, 0x1.c7b9c4p-3f},
+    {0x1.df3834p-2f, 0x1.65f616p-1f, 0x1.cc72c4p-1f, 0x1.f8f986p-1f, 0x1.ffed1p-1f,
+     0x1.fffff6p-1f, 0.0f, 0x1.f9de4cp-3f},
+    {0x1.db3f18p-1f, 0x1.524adep-1f, 0x1.2c58e8p-2f, 0x1.bb936cp-5f, 0x1.b0661p-11f,
+     0x1.2c2ba4p-19f, 0x1.06eba8p-3f, 0x1.12e8f2p0f},
+    {-0x1.a40536p-2f, -0x1.eef84cp-2f, -0x1.5ca01ap-2f, -0x1.827f96p-4f, -0x1.22722p-9f,
+     -0x1.10631ap-17f, 0x1.f79p-22f, -0x1.e96366p-3f},
+    {-0x1.8234a4p-3f, 0x1.fc4e38p-7f, 0x1.53507cp-3f, 0x1.77184cp-4f, 0x1.e3bb4ap-9f,
+     0x1.3c8ef6p-16f, -0x1.8131p-2f, -0x1.4a509cp-2f},
+    {0x1.6d521cp-3f, 0x1.3e60a8p-3f, 0x1.1ca4bcp-6f, -0x1.8c05fep-5f, -0x1.14ebb4p-8f,
+     -0x1.03672ep-15f, 0x1.199d14p-10f, 0x1.d886cp-4f},
+    {0x1.a6d8bp-6f, -0x1.a17e44p-5f, -0x1.d888a2p-5f, 0x1.96035cp-8f, 0x1.c70aa2p-9f,
+     0x1.49188ap-15f, 0x1.949072p-4f, 0x1.b84266p-4f},
+    {-0x1.9e6c68p-5f, -0x1.e212dcp-6f, 0x1.12c842p-6f, 0x1.3310d8p-7f, -0x1.007dp-9f,
+     -0x1.7f3b28p-15f, 0x1.5bbb5cp-4f, -0x1.32eabp-7f},
+    {-0x1.2f585cp-6f, 0x1.45657cp-5f, 0x1.dcf806p-8f, -0x1.7bce52p-8f, 0x1.273906p-11f,
+     0x1.31f12ep-15f, -0x1.c039p-3f, -0x1.eb6ab4p0f},
 };
 
 }  // namespace LAMINA_KERNEL_SET
