@@ -63,9 +63,10 @@ class Bench:
             raise CannotRun("needs Python with numpy and onnx; `./bootstrap bench --peers` installs them")
         self.python = candidates[0]
 
-    def say(self, *command):
+    def say(self, *command, held_to=""):
         """What a command of the program says in JSON, or None where it fails."""
-        done = subprocess.run([self.tool, *map(str, command), "--json"], stdout=subprocess.PIPE, text=True)
+        done = subprocess.run([self.tool, *map(str, command), "--json"], stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, **HELD_TO[held_to]})
         return json.loads(done.stdout) if done.returncode == 0 else None
 
     def written(self, titles, to="nets"):
@@ -86,8 +87,9 @@ class Bench:
         return [word for name, file in model.inputs.items() for word in ("--input", f"{name}={file}")]
 
     def results(self, model, name):
-        """Files of our results, of the best instruction set, or None."""
-        said = self.say("run", model.ours, *self.inputs_of(model), "--compute", model.compute, "--out", self.folder / "results" / name)
+        """Files of our results, or None."""
+        said = self.say("run", model.ours, *self.inputs_of(model), "--compute", model.compute, "--out", self.folder / "results" / name,
+                        held_to=model.isa)
         return said and [output["file"] for output in said["outputs"]]
 
     def memory_of_plan(self, model):

@@ -299,7 +299,13 @@ BOOST_AUTO_TEST_CASE(sizes_of_split_add_up) {
     refused([&] { run(known, {tensor_of<float>({count}, list(static_cast<std::size_t>(count), 1))}); });
     refused([&] { halves(count, {2, 3}); });
   }
-  refused([&] { halves(5, {-2, 7}); });
+  for (const auto& sizes : {std::vector<std::int64_t>{-2, 7}, {-2, 5}, {-1, 4}}) refused([&] { halves(5, sizes); });
+
+  // The other extents stay known.
+  const auto rows =
+      read(model_of({node}, {}, {t::value("x", t::float32, {"N", 6, 7}), t::value("s", t::int64, {2})}, results));
+  const shape part = rows.program->type(rows.program->outputs()[0].value).dims;
+  BOOST_TEST((part.rank == 3 && part[1] == dim(6) && part[2] == dim(7)));
 }
 
 // Numbers from 2^63 on are negative in int64, in which uint64 is computed.
@@ -307,7 +313,7 @@ BOOST_AUTO_TEST_CASE(large_unsigned_numbers) {
   using words = std::vector<std::uint64_t>;
   constexpr std::uint64_t half = std::uint64_t(1) << 63, last = ~std::uint64_t(0);
   const words a{1, half + 5, last, 7, 0, half, last, 1000, half + 9, half},
-      b{half, 3, last, 9, half, half - 1, 2, last, half + 4, 1};
+      b{half, 3, last, 9, half, half - 1, 0, last, half + 4, 1};
   const auto count = static_cast<std::int64_t>(a.size());
   const auto of = [&](const bytes& node, const std::vector<bytes>& initializers = {}) {
     const std::vector<bytes> inputs{t::value("a", t::uint64, {count}), t::value("b", t::uint64, {count})};
@@ -327,8 +333,8 @@ BOOST_AUTO_TEST_CASE(large_unsigned_numbers) {
   check("Equal", [](auto x, auto y) { return x == y; });
   check("Max", [](auto x, auto y) { return std::max(x, y); });
   check("Min", [](auto x, auto y) { return std::min(x, y); });
-  check("Div", [](auto x, auto y) { return x / y; });
-  check("Mod", [](auto x, auto y) { return x % y; });
+  check("Div", [](auto x, auto y) { return y ? x / y : 0; });  // as of int64
+  check("Mod", [](auto x, auto y) { return y ? x % y : 0; });
   check("Mul", [](auto x, auto y) { return x * y; });
 
   const auto is = [&](const bytes& node, const words& expected, const std::vector<bytes>& initializers = {}) {
@@ -338,6 +344,7 @@ BOOST_AUTO_TEST_CASE(large_unsigned_numbers) {
   };
   const auto keep = t::integer("keepdims", 0);
   is(t::node("Abs", {"a"}, {"y"}), a);
+  is(t::node("PRelu", {"a", "b"}, {"y"}), a);
   is(t::node("Sign", {"a"}, {"y"}), {1, 1, 1, 1, 0, 1, 1, 1, 1, 1});
   is(t::node("ReduceMax", {"a"}, {"y"}, {keep}), {last});
   is(t::node("ReduceMin", {"a"}, {"y"}, {keep}), {0});

@@ -34,9 +34,6 @@ value or_of(const value& a, const value& b) { return lamina::bit_or(a, b); }
 value xor_of(const value& a, const value& b) { return lamina::bit_xor(a, b); }
 void not_of(node_call& c) { c.give(0, narrowed(lamina::bit_not(widened(c[0])), c.type(0).element)); }
 
-value half_of(const value& x) {  // of uint64 bits
-  return lamina::bit_and(lamina::shift_right(x, 1), std::numeric_limits<std::int64_t>::max());
-}
 void shift(node_call& c) {
   const std::string direction = c.string("direction", "");
   const dtype e = c.type(0).element;
@@ -45,14 +42,15 @@ void shift(node_call& c) {
   if (direction != "RIGHT") c.fail("attribute `direction` is `", printable(direction), "`; expected LEFT or RIGHT");
   if (e != dtype::uint64) return c.give(0, narrowed(lamina::shift_right(x, by), e));
   // Logical shift: shifting by one place first makes the number non-negative.
-  c.give(0, narrowed(lamina::where(by == 0, x, lamina::shift_right(half_of(x), by - 1)), e));
+  const value halved = lamina::bit_and(lamina::shift_right(x, 1), std::numeric_limits<std::int64_t>::max());
+  c.give(0, narrowed(lamina::where(by == 0, x, lamina::shift_right(halved, by - 1)), e));
 }
 
 void remainder(node_call& c) {
   const dtype e = c.type(0).element;
-  const bool stored = e == dtype::uint16 || e == dtype::uint32 || e == dtype::uint64;
-  const value x = stored ? widened(c[0]) : c.number(0), y = stored ? widened(c[1]) : c.number(1);
-  if (e == dtype::uint64) return c.give(0, narrowed(x - unsigned_quotient(x, y) * y, e));
+  const bool small = e == dtype::uint16 || e == dtype::uint32;
+  const value x = small ? widened(c[0]) : c.number(0), y = small ? widened(c[1]) : c.number(1);
+  if (e == dtype::uint64) return c.give_like(0, lamina::where(y == 0, 0, x - unsigned_quotient(x, y) * y));
   const value rest = c.flag("fmod") ? value(lamina::fmod(x, y)) : value(lamina::mod(x, y));
   c.give(0, narrowed(rest, e));
 }
@@ -66,15 +64,17 @@ constexpr converter_entry entries[] = {
 
 converter_list bit_converters() { return entries; }
 
-// Of half of x, which is not negative, the quotient is that of int64, at most one too small after doubling. A divisor
-// from 2^63 on is negative as int64: the quotient is 0 or 1.
+// Half of x is not negative: its quotient is that of int64, and doubled it is at most one too small. A divisor from 2^63 on
+// is negative as int64: the quotient is 0 or 1. As for other integers, a division by 0 gives 0.
 value unsigned_quotient(const value& x, const value& y) {
-  const auto fits = [](const value& of, const value& into) {
-    constexpr std::int64_t top = std::numeric_limits<std::int64_t>::min();
-    return lamina::cast<std::int64_t>(lamina::bit_xor(into, top) <= lamina::bit_xor(of, top));
+  constexpr std::int64_t max = std::numeric_limits<std::int64_t>::max(), top = std::numeric_limits<std::int64_t>::min();
+  const auto fits = [&](const value& into, const value& of) {
+    return lamina::cast<std::int64_t>(lamina::bit_xor(of, top) <= lamina::bit_xor(into, top));
   };
-  const value near = lamina::shift_left(half_of(x) / y, 1);
-  return lamina::where(y < 0, fits(x, y), near + fits(x - near * y, y));
+  const value half = lamina::bit_and(x, max) / 2 + lamina::cast<std::int64_t>(x < 0) * (std::int64_t(1) << 62),
+              near = half / y * 2;
+  const value quotient = lamina::where(y < 0, fits(x, y), near + fits(x - near * y, y));
+  return lamina::where(y == 0, 0, quotient);
 }
 
 }  // namespace lamina::onnx

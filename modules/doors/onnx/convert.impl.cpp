@@ -55,11 +55,11 @@ namespace {
 value moved(const value& v) { return lamina::bit_xor(v, std::numeric_limits<std::int64_t>::min()); }
 }  // namespace
 value node_call::ordered(std::size_t i) {
-  return type(i).element == dtype::uint64 ? moved(lamina::bit_cast<std::int64_t>(operator[](i))) : number(i);
+  const bool large = type(i).element == dtype::uint64 && type(0).element == dtype::uint64;
+  return large ? moved(number(i)) : number(i);
 }
 void node_call::give_ordered(std::size_t i, const value& v) {
-  if (type(0).element == dtype::uint64) give(i, lamina::bit_cast<std::uint64_t>(moved(v)));
-  else give_like(i, v);
+  give_like(i, type(0).element == dtype::uint64 ? moved(v) : v);
 }
 value node_call::bias(std::size_t i, dim channels) {
   value b = number(i);

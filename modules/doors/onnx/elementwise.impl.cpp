@@ -97,7 +97,7 @@ template <auto F> void extremum(node_call& c) {
 }
 void divide(node_call& c) {
   if (c.type(0).element != dtype::uint64) return binary<quotient_of>(c);
-  c.give_like(0, unsigned_quotient(c.number(0), c.number(1)));
+  c.give_like(0, unsigned_quotient(c.number(0), second(c, c.number(1))));
 }
 // Numbers of uint64 from 2^63 on are negative as int64.
 void absolute(node_call& c) {
@@ -141,7 +141,7 @@ void relu(node_call& c) {
 // Computes integers in float64.
 void shrink(node_call& c) {
   value x = c.number(0);
-  if (is_integer(x.type().element)) x = c.cast_to(x, dtype::float64);
+  if (is_integer(x.type().element)) x = c.cast_to(c[0], dtype::float64);
   const double bias = c.real("bias", 0), lambd = c.real("lambd", 0.5);
   c.give_like(0, lamina::shrink(x, {.threshold = lambd, .offset = bias}));
 }
@@ -154,6 +154,7 @@ void gelu(node_call& c) {
   c.give_like(0, c.string("approximate", "none") == "tanh" ? gelu_tanh_of(c.number(0)) : gelu_of(c.number(0)));
 }
 void prelu(node_call& c) {
+  if (c.type(0).element == dtype::uint64) return c.give(0, c[0]);  // none is negative
   const value x = c.number(0);
   value slope = c.number(1);
   // Before opset 7, a vector of slopes is per channel.

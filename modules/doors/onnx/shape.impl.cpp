@@ -194,13 +194,18 @@ void concat(node_call& c) {
 
 // Split with computed sizes.
 void split_at(node_call& c, const value& operand, int axis) {
-  // As many positions as the sizes say, or an error, also if one is negative.
-  const value sizes = lamina::max(c.cast_to(c[1], dtype::int64), 0), ends = lamina::cumsum(sizes, {.axis = 0});
+  const value sizes = c.cast_to(c[1], dtype::int64), ends = lamina::cumsum(sizes, {.axis = 0});
+  // As many positions as the sizes say, or an error, also if a size is negative.
+  const auto all = lamina::axes(0);
+  const value negative = lamina::reduce_min(sizes, {.axes = all, .keepdim = true}) < 0,
+              whole = c.extent_of(operand, axis);
   std::vector<value> extents;
   for (int i = 0; i < operand.shape().rank; ++i)
-    extents.push_back(i == axis ? lamina::reduce_sum(sizes, {.axes = lamina::axes(0), .keepdim = true})
-                                : c.extent_of(operand, i));
-  const value x = lamina::reshape_to(operand, lamina::concat(view<const value>(extents), 0));
+    extents.push_back(
+        i == axis ? lamina::where(negative, whole + 1, lamina::reduce_sum(sizes, {.axes = all, .keepdim = true}))
+                  : c.extent_of(operand, i));
+  const value x =
+      lamina::reshape_like(lamina::reshape_to(operand, lamina::concat(view<const value>(extents), 0)), operand);
   for (std::size_t i = 0; i < c.output_count(); ++i) {
     const auto at = static_cast<std::int64_t>(i);
     const value end = lamina::slice(ends, {.start = at, .stop = at + 1}),
@@ -235,9 +240,17 @@ void split(node_call& c) {
     if (n < 0 || __builtin_add_overflow(sum, n, &sum)) c.fail("split size ", n, " is negative");
   if (x.shape()[axis].is_number() && sum != x.shape().at(axis))
     c.fail("its sizes sum to ", sum, ", but extent ", axis, " of the operand is ", x.shape().at(axis));
-  if (sizes.size() == 1 && x.shape()[axis].is_number()) return c.give(0, x);
-  const auto made = lamina::split(x, view<const std::int64_t>(sizes), axis);
-  for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
+  if (!x.shape()[axis].is_number()) {  // compared with the sum of the sizes when it is known
+    const auto made = lamina::split(x, view<const std::int64_t>(sizes), axis);
+    for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
+    return;
+  }
+  std::int64_t at = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes.size() == 1) c.give(i, x);
+    else c.give(i, lamina::slice(x, {.start = at, .stop = at + sizes[i], .axis = axis}));
+    at += sizes[i];
+  }
 }
 
 // Slice with computed axes, expanded to all axes; axes that are not named are kept whole.
