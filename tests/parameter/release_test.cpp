@@ -107,8 +107,8 @@ BOOST_AUTO_TEST_CASE(convolutions_give_back_what_they_packed) {
   }
 }
 
-// Packed int8 weights are stored with their sums, as bytes or 16-bit words. Weights that are converted to floats are
-// kept.
+// Packed int8 weights are stored with their sums, as bytes or 16-bit words. Weights that are converted, to floats or for
+// Winograd convolutions, which depends on the processor, are kept.
 BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
   const auto as = [](const value& v) {
     return quantization{v.owner().number(0.02, dtype::float32), v.owner().number(3., dtype::int8)};
@@ -135,8 +135,9 @@ BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
       return released_and_restored(
           {numbers({1, channels, size, size}), numbers({out, channels / groups, 3, 3}), padded}, set);
     };
-    for (const std::int64_t in : {3, 16, 20})
-      for (const std::int64_t size : {5, 40}) BOOST_TEST(convolution(in, 24, 1, size));
+    for (const std::int64_t in : {3, 16, 20}) BOOST_TEST(convolution(in, 24, 1, 5));
+    BOOST_TEST(convolution(3, 24, 1, 40));
+    (void)convolution(20, 24, 1, 40);
     BOOST_TEST(convolution(16, 16, 2, 9));
     (void)convolution(48, 48, 48, 9);
   }
