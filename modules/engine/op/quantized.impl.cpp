@@ -378,7 +378,11 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   const std::int64_t height = y.at(2), rows = winograd ? 2 : 1;  // parts share rows at their border
-  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, 8e6, 4e6, detail::divide_up(height, rows))) {
+
+  // A depthwise convolution takes longer than its flops say.
+  const bool depthwise = order >= kernels::conv_order_of_depthwise && !winograd;
+  for (const auto& p : detail::parts_of_images(e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 4e6,
+                                               detail::divide_up(height, rows))) {
     const std::int64_t first = rows * p.first_piece;
     part(p.first, p.count, first, p.pieces ? std::min(rows * p.pieces, height - first) : height);
   }
