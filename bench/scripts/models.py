@@ -18,6 +18,8 @@ SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 # What holds us and OpenVINO to an instruction set. ONNX Runtime takes what the processor has.
 HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}, "": {}}
+# Fields of `Model` for what is held to AVX2, beside the peer that can be.
+WITH_AVX2 = {"isa": "avx2", "peers": ("openvino",)}
 # Of int8 models: their speed over that of the float form, at least and as a goal, by instruction set.
 INT8 = {"resnet50": {"avx512": (2.8, 3.5), "avx2": (1.6, 1.8)}, "mobilenet_v2": {"avx512": (1.8, 2.2), "avx2": (1.2, 1.4)},
         "minilm": {"avx512": (1.8, 2.2), "avx2": (1.3, 1.5)}}
@@ -197,7 +199,7 @@ def whole_models(run):
 def whole_models_with_avx2(run):
     """The same held to AVX2, beside the peer that can be."""
     bench, rows = Bench(run), []
-    models = [dataclasses.replace(model, isa="avx2", peers=("openvino",))
+    models = [dataclasses.replace(model, **WITH_AVX2)
               for model in bench.written(titles_of(list(MODELS)[:run.repetitions(len(MODELS), 1)]))]
     for threads, floor in ((1, "ratio >= 1.1"), (2, "ratio >= 1.05")):
         if threads not in turns.threads_of():
@@ -285,24 +287,29 @@ def quantized(bench, name, model):
     return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean")
 
 
-def narrow_nets(run, names, narrowed, held_to=None):
+def narrow_nets(run, names, narrowed, fields=None):
     """Models in a narrower type, each with its form in float32 and measurements by number of threads, made once for all problems that
-    read them. `narrowed(bench, name, model)` gives such a model, or None; `held_to`: as fields of `Model`."""
+    read them. `narrowed(bench, name, model)` gives such a model, or None; `fields`: of `Model`, for both forms."""
     bench, known = Bench(run), run.__dict__.setdefault("narrow_nets", {})
-    titles, key = titles_of(["lenet"] if run.quick else names), (narrowed, str(held_to))
+    titles, fields = titles_of(["lenet"] if run.quick else names), fields or {}
+    found = {}
     for name, model in zip(titles, bench.written(titles)):
-        if (*key, name) not in known:
-            model = dataclasses.replace(model, **held_to or {})
-            made = narrowed(bench, name, model)
-            known[(*key, name)] = (model, made, {threads: made and bench.measured(made, threads) for threads in turns.threads_of()})
-    return {name: known[(*key, name)] for name in titles if all(known[(*key, name)][2].values())}
+        if (narrowed, name) not in known:
+            known[narrowed, name] = (narrowed(bench, name, model), {})
+        made, measured = known[narrowed, name]
+        model, made = dataclasses.replace(model, **fields), made and dataclasses.replace(made, **fields)
+        if model.isa not in measured:
+            measured[model.isa] = {threads: made and bench.measured(made, threads) for threads in turns.threads_of()}
+        if all(measured[model.isa].values()):
+            found[name] = (model, made, measured[model.isa])
+    return found
 
 
-def narrow_models(run, problem, goals, narrowed, held_to=None):
+def narrow_models(run, problem, goals, narrowed, fields=None):
     """Rows of models in a narrower type: beside the same in float32, and beside peers. `goals(name, set)`: what its ratio must be at
     least and as a goal."""
     bench, rows, beside = Bench(run), [], []
-    for name, (model, narrow, of_threads) in narrow_nets(run, INT8, narrowed, held_to).items():
+    for name, (model, narrow, of_threads) in narrow_nets(run, INT8, narrowed, fields).items():
         apart = 100 * bench.difference(bench.results(narrow, "narrow"), bench.results(model, "float"))["mean"]
         note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
         for threads, measured in of_threads.items():
@@ -325,7 +332,7 @@ def int8_models(run):
         return INT8.get(name, {}).get(isa, (None, None))
 
     return (narrow_models(run, "32 int8 whole models", goals, quantized) +
-            narrow_models(run, "32 int8 whole models held to AVX2", goals, quantized, {"isa": "avx2", "peers": ("openvino",)}))
+            narrow_models(run, "32 int8 whole models held to AVX2", goals, quantized, WITH_AVX2))
 
 
 def int8_resnet50(run):

@@ -85,15 +85,12 @@ void pow(node_call& c) {
   c.give_like(0, lamina::pow(c.cast_to(x, wide), c.cast_to(y, wide)));
 }
 
-template <auto F> void of_many(node_call& c) {
-  value made = c.number(0);
-  for (std::size_t i = 1; i < c.size(); ++i) made = F(made, c.number(i));
-  c.give_like(0, made);
-}
-template <auto F> void extremum(node_call& c) {
-  value made = c.ordered(0);
-  for (std::size_t i = 1; i < c.size(); ++i) made = F(made, c.ordered(i));
-  c.give_ordered(0, made);
+// `Compares`: F depends on the order of the operands.
+template <auto F, bool Compares = false> void of_many(node_call& c) {
+  const auto operand = [&](std::size_t i) { return Compares ? c.ordered(i) : c.number(i); };
+  value made = operand(0);
+  for (std::size_t i = 1; i < c.size(); ++i) made = F(made, operand(i));
+  Compares ? c.give_ordered(0, made) : c.give_like(0, made);
 }
 void divide(node_call& c) {
   if (c.type(0).element != dtype::uint64) return binary<quotient_of>(c);
@@ -268,9 +265,9 @@ constexpr converter_entry entries[] = {
     {"Less", 1, comparison<less_of>},
     {"LessOrEqual", 12, comparison<less_or_equal_of>},
     {"Log", 6, unary<log_of>},
-    {"Max", 6, extremum<max_of>},
+    {"Max", 6, of_many<max_of, true>},
     {"Mean", 6, mean},
-    {"Min", 6, extremum<min_of>},
+    {"Min", 6, of_many<min_of, true>},
     {"Mish", 18, unary<mish_of>},
     {"Mul", 1, binary<product_of>},
     {"Neg", 6, unary<negate_of>},
