@@ -57,12 +57,23 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
       f.conv_pack(&pack, nullptr);
       BOOST_TEST(packed.guards_intact());
       for (auto& v : sums) v = 77;
-      quantized_conv_args a{w, 0, images, 0, w.out_height, repeats, in.data(), packed.data(), nullptr, p.to};
+      const long filters = w.out_channels / w.groups;
+      quantized_conv_args a{w,       0,         images,        0,       w.out_height, 0, filters,
+                            repeats, in.data(), packed.data(), nullptr, p.to};
       buffer<std::byte> scratch(f.conv_scratch_bytes(&a));
       const auto run = [&](kernel convolution, void* to) {
         a.out = to;
         a.first = 0, a.count = 1, a.first_row = 0, a.rows = w.out_height;
-        if (images > 1) convolution(&a, scratch.data()), a.first = 1, a.count = images - 1;  // in two calls
+        // In several calls: images, filters, rows.
+        if (images > 1) convolution(&a, scratch.data()), a.first = 1, a.count = images - 1;
+        if (const long panels = (filters - 1) / 16; panels && random_to(0, 1)) {
+          a.first_filter = 16 * random_to(1, panels), a.filters = filters - a.first_filter;
+          convolution(&a, scratch.data());
+          a.filters = a.first_filter, a.first_filter = 0;
+          convolution(&a, scratch.data());
+          a.filters = filters;
+          return;
+        }
         const long cut = random_to(0, w.out_height - 1);
         a.first_row = cut, a.rows = w.out_height - cut;  // the last rows first: a part writes nothing past its end
         convolution(&a, scratch.data());

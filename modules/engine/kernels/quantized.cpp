@@ -195,8 +195,11 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 // ---- convolutions ----------------------------------------------------------------------------------------------------
 
 template <class Form> inline constexpr bool has_depthwise_words = Form::numbers == 4 && this_isa == isa::avx512;
-/// Whether Winograd convolutions and depthwise ones with channels in the lanes are compiled.
-template <class Form> inline constexpr bool has_wide_pairs = Form::numbers == 2 && Form::lanes >= 8;
+/// Whether depthwise convolutions with channels in the lanes are compiled.
+template <class Form> inline constexpr bool has_channels_in_lanes =
+    Form::lanes >= 8 && (Form::numbers == 2 || this_isa == isa::avx2);
+/// Whether Winograd convolutions are compiled.
+template <class Form> inline constexpr bool has_winograd = Form::numbers == 2 && Form::lanes >= 8;
 /// Method of a convolution, which determines the layout of its packed weights.
 enum way {
   filters_in_lanes,
@@ -209,9 +212,9 @@ enum way {
 template <class Form> LAMINA_INLINE way way_of(const window& w) {
   if constexpr (has_depthwise_words<Form>)
     if (depthwise_words_layout::fits(w)) return by_words;
-  if (has_wide_pairs<Form> && depthwise_lanes_layout::fits(w)) return channels_in_lanes;
+  if (has_channels_in_lanes<Form> && depthwise_lanes_layout<Form>::fits(w)) return channels_in_lanes;
   if (depthwise_layout::fits(w)) return by_floats;
-  if (has_wide_pairs<Form> && winograd_layout::takes(w)) return by_winograd;
+  if (has_winograd<Form> && winograd_layout::takes(w)) return by_winograd;
   return conv_layout<Form>(w).pixels_in_lanes ? pixels_in_lanes : filters_in_lanes;
 }
 template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args, void* scratch) {
@@ -219,10 +222,10 @@ template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args
   const way how = way_of<Form>(a.w);
   if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return depthwise_words<Result>(a, scratch);
-  if constexpr (has_wide_pairs<Form>) {
+  if constexpr (has_channels_in_lanes<Form>)
     if (how == channels_in_lanes) return depthwise_lanes<Form, Result>(a, scratch);
+  if constexpr (has_winograd<Form>)
     if (how == by_winograd) return conv_by_winograd<Form, Result>(a, scratch);
-  }
   if (how == by_floats) depthwise<Result>(a, scratch);
   else conv<Form, Result>(a, scratch);
 }
@@ -230,7 +233,7 @@ template <class Form> LAMINA_INLINE std::size_t conv_scratch(const window& w) {
   const way how = way_of<Form>(w);
   if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return depthwise_words_layout(w).bytes;
-  if (how == channels_in_lanes) return depthwise_lanes_layout(w).bytes;
+  if (how == channels_in_lanes) return depthwise_lanes_layout<Form>(w).bytes;
   if (how == by_winograd) return winograd_layout(w).bytes;
   return how == by_floats ? depthwise_layout(w).bytes : conv_layout<Form>(w).bytes;
 }
@@ -239,7 +242,7 @@ template <class Form> LAMINA_INLINE std::size_t conv_packed(const window& w) {
   if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return static_cast<std::size_t>(w.out_channels * depthwise_words_layout::packed(w) * 4);
   if (how == channels_in_lanes)
-    return static_cast<std::size_t>(panels_of(w.channels) * depthwise_lanes_layout(w).packed());
+    return static_cast<std::size_t>(panels_of(w.channels) * depthwise_lanes_layout<Form>(w).packed());
   if (how == by_winograd) return static_cast<std::size_t>(winograd_layout(w).packed_bytes(w));
   return static_cast<std::size_t>(how == by_floats ? w.out_channels * depthwise_layout::packed(w) * 4
                                                    : w.groups * conv_layout<Form>(w).packed_bytes());
@@ -248,10 +251,10 @@ template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack
   const way how = way_of<Form>(a.w);
   if constexpr (has_depthwise_words<Form>)
     if (how == by_words) return pack_depthwise_words(a);
-  if constexpr (has_wide_pairs<Form>) {
-    if (how == channels_in_lanes) return pack_depthwise_lanes(a);
+  if constexpr (has_channels_in_lanes<Form>)
+    if (how == channels_in_lanes) return pack_depthwise_lanes<Form>(a);
+  if constexpr (has_winograd<Form>)
     if (how == by_winograd) return pack_winograd(a);
-  }
   if (how == by_floats) pack_depthwise(a);
   else pack_conv<Form>(a);
 }

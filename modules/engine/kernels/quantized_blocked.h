@@ -308,9 +308,20 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
                          Added ? added(a) : added(),
                          false};
   for (long n = a.first; n < a.first + a.count; ++n) {
-    const run cut{
-        w,       has, w.channels, memory,       zero, a.in + n * image, a.in + (a.first + a.count) * image, a.packed,
-        nullptr, 0,   0,          finish(a.to), by};
+    const run cut{w,
+                  has,
+                  w.channels,
+                  has.filters,
+                  memory,
+                  zero,
+                  a.in + n * image,
+                  a.in + (a.first + a.count) * image,
+                  a.packed,
+                  nullptr,
+                  0,
+                  0,
+                  finish(a.to),
+                  by};
     for (long first = a.first_row, end = a.first_row + a.rows; first < end; first += has.band) {
       const long count = end - first < has.band ? end - first : has.band;
       cut.cut_band(first, count);

@@ -16,7 +16,7 @@ template <class Form> struct conv_layout {
   /// Approximate bytes of the words of a band, which are read again for each panel of filters.
   static constexpr long band_bytes = 160 * 1024;
   /// Pixels whose addresses are computed, and whose results are transposed, together; and pixels of a line of results.
-  static constexpr long pixels_at_once = 48, line = 1024;
+  static constexpr long pixels_at_once = 56, line = 1024;
 
   long channels, filters;  // per group
   bool by_channels, pixels_in_lanes;
@@ -77,6 +77,8 @@ template <class Form> struct conv_layout {
   long packed_bytes() const {
     return static_cast<long>(whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 : 0)));
   }
+  /// Where the words of a filter are, which is the first one of a panel.
+  long words_of(long filter) const { return pixels_in_lanes ? filter * 4 : filter / panel_columns * panel_step(); }
   long sum_of(long filter) const {
     return pixels_in_lanes
                ? packed_filters() + filter * 4
@@ -135,6 +137,7 @@ template <class Form, class Result> struct conv_run {
   window w;
   conv_layout<Form> has;
   long channels;  // of the group in the image
+  long filters;   // of the group, that are computed
   std::int8_t* scratch;
   std::int8_t zero;             // value of padding
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
@@ -192,16 +195,16 @@ template <class Form, class Result> struct conv_run {
   }
 
   /// Computes `count` pixels of the line for some filters.
-  template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int filters,
+  template <int NV> LAMINA_INLINE void line_of_pixels(const std::int8_t* words, long count, long o, int some,
                                                       number* to, long step) const {
     alignas(64) std::int32_t sums[max_sums<Form>];
     const long* where = at();
     constexpr long each = NV * Form::lanes;
     for (long x = 0; x < count; x += each) {
-      with_rows<max_rows<Form>(NV)>(filters, [&]<int MR>() __attribute__((always_inline)) {
+      with_rows<max_rows<Form>(NV)>(some, [&]<int MR>() __attribute__((always_inline)) {
         pixel_tile<Form, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
       });
-      for (int i = 0; i < filters; ++i) {
+      for (int i = 0; i < some; ++i) {
         LAMINA_UNROLL
         for (int j = 0; j < (each + 15) / 16; ++j)
           if (const long left = count - x - j * 16; left > 0)
@@ -220,13 +223,13 @@ template <class Form, class Result> struct conv_run {
     const auto run = [&]<int NV>(std::integral_constant<int, NV>) __attribute__((always_inline)) {
       for (long y = 0; y < count; y += at_once) {
         const long rows = count - y < at_once ? count - y : at_once, pixels = (rows - 1) * has.pitch + w.out_width;
-        even_parts(has.filters, max_rows<Form>(NV), [&](long o, int filters) __attribute__((always_inline)) {
+        even_parts(filters, max_rows<Form>(NV), [&](long o, int some) __attribute__((always_inline)) {
           number* to = out + o * results + (first + y) * w.out_width;
           number* line = straight ? to : reinterpret_cast<number*>(scratch + has.results);
           const long step = straight ? results : has.line_step;
-          line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, filters, line, step);
+          line_of_pixels<NV>(image() + y * has.pitch * 4, pixels, o, some, line, step);
           if (!straight)
-            for (int i = 0; i < filters; ++i)
+            for (int i = 0; i < some; ++i)
               rows_of_line<numbers16>(line + i * step, has.pitch, to + i * results, w.out_width, rows,
                                       end_of_part - (first + y) * w.out_width);
         });
@@ -234,7 +237,7 @@ template <class Form, class Result> struct conv_run {
     };
     constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
     if constexpr (two > 0)
-      if (has.filters <= two || two >= one) return run(std::integral_constant<int, 2 * whole<Form>>());
+      if (filters <= two || two >= one) return run(std::integral_constant<int, 2 * whole<Form>>());
     run(std::integral_constant<int, whole<Form>>());
   }
 
@@ -242,16 +245,16 @@ template <class Form, class Result> struct conv_run {
     constexpr long max = conv_layout<Form>::pixels_at_once;
     const std::int8_t* x[max];
     auto* block = reinterpret_cast<number*>(scratch + has.results);
-    const long all = count * w.out_width;
-    for (long begin = 0; begin < all; begin += max) {
-      const long pixels = all - begin < max ? all - begin : max;
+    const long all = count * w.out_width, parts = parts_of(all, max);
+    for (long part = 0, begin = 0, pixels = 0; part < parts; ++part, begin += pixels) {
+      pixels = (part + 1) * all / parts - begin;
       for (long p = 0, row = begin / w.out_width, column = begin % w.out_width; p < pixels; ++p) {
         x[p] = image() + (row * has.pitch + column) * 4;
         if (++column == w.out_width) column = 0, ++row;
       }
       number* to_pixel = out + first * w.out_width + begin;
       filter_tiles<Form, true>(
-          pixels, has.filters, has.words, at(), x, packed, has.panel_step(),
+          pixels, filters, has.words, at(), x, packed, has.panel_step(),
           [&](long p, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
             for (int j = 0; j < wide; ++j) {
               const long o = (panel + j) * panel_columns;
@@ -259,10 +262,9 @@ template <class Form, class Result> struct conv_run {
                 write(block + (j * max + p + i) * 16,
                       finished.template operator()<true>(sums + (i * wide + j) * panel_columns, by.bias + o,
                                                          by.factor + o));
-              if (const long filters = has.filters - o; p + tall == pixels)
+              if (const long left = filters - o; p + tall == pixels)
                 put_turned<numbers16>(block + j * max * 16, to_pixel + o * w.out_height * w.out_width,
-                                      w.out_height * w.out_width, filters < panel_columns ? filters : panel_columns,
-                                      pixels);
+                                      w.out_height * w.out_width, left < panel_columns ? left : panel_columns, pixels);
             }
           });
     }
@@ -283,15 +285,16 @@ template <class Form> LAMINA_INLINE void prepare_scratch(const conv_layout<Form>
                                                          std::int8_t zero, std::int8_t* memory) {
   std::memset(memory + has.raws, zero, has.at - has.raws);
   auto* at = reinterpret_cast<long*>(memory + has.at);
-  for (long p = 0; p < has.planes; ++p)
-    for (long i = 0; i < w.kernel_h; ++i)
-      for (long t = 0; t < has.taps; ++t) {
-        const long column = has.column_of(w, t), row = i * w.dilation_h;
-        *at++ = p * has.plane +
-                ((column % w.stride_w / has.phase * has.remainders + row % w.stride_h) * has.rows + row / w.stride_h) *
-                    has.pitch * 4 +
-                column / w.stride_w * 4;
-      }
+  const long each = w.kernel_h * has.taps;  // words of a plane
+  for (long i = 0; i < w.kernel_h; ++i)
+    for (long t = 0; t < has.taps; ++t) {
+      const long column = has.column_of(w, t), row = i * w.dilation_h;
+      at[i * has.taps + t] =
+          ((column % w.stride_w / has.phase * has.remainders + row % w.stride_h) * has.rows + row / w.stride_h) *
+              has.pitch * 4 +
+          column / w.stride_w * 4;
+    }
+  for (long k = each; k < has.planes * each; ++k) at[k] = at[k - each] + has.plane;
 }
 
 template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv_args& args, void* scratch) {
@@ -306,24 +309,27 @@ template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv
   for (long g = 0; g < w.groups; ++g) {
     const std::int8_t* packed = a.packed + g * has.packed_bytes();
     requantization to = a.to;
-    if (to.bias) to.bias += g * has.filters, to.w_scale += g * has.filters * to.w_scale_step;
-    const factors by = factors_of<Form, Result>(to, has.filters, memory + has.factors,
-                                                [&](long o) { return read<std::int32_t>(packed + has.sum_of(o)); });
+    const long first = g * has.filters + a.first_filter;
+    if (to.bias) to.bias += first;
+    if (to.w_scale) to.w_scale += first * to.w_scale_step;
+    const factors by = factors_of<Form, Result>(to, a.filters, memory + has.factors, [&](long o) {
+      return read<std::int32_t>(packed + has.sum_of(a.first_filter + o));
+    });
     for (long n = a.first; n < a.first + a.count; ++n)
-      conv_run<Form, Result>{
-          w,
-          has,
-          channels,
-          memory,
-          zero,
-          a.in + (n * w.groups + g) * channels * plane,
-          a.in + (a.first + a.count) * w.groups * channels * plane,
-          packed,
-          static_cast<typename Result::number*>(a.out) + (n * w.out_channels + g * has.filters) * results,
-          a.first_row,
-          a.first_row + a.rows,
-          finished,
-          by}
+      conv_run<Form, Result>{w,
+                             has,
+                             channels,
+                             a.filters,
+                             memory,
+                             zero,
+                             a.in + (n * w.groups + g) * channels * plane,
+                             a.in + (a.first + a.count) * w.groups * channels * plane,
+                             packed + has.words_of(a.first_filter),
+                             static_cast<typename Result::number*>(a.out) + (n * w.out_channels + first) * results,
+                             a.first_row,
+                             a.first_row + a.rows,
+                             finished,
+                             by}
           .run();
   }
 }

@@ -1,7 +1,7 @@
 // Depthwise int8 convolutions with channels in the lanes, in integers: the same sums as in quantized_depthwise.h.
 //
-// 16 channels of a band of rows are transposed to pixels, then become words of the two columns that a pair of taps reads,
-// [row][column][channel]. The results, too, are pixels first.
+// 16 channels of a band of rows are transposed to pixels, then become words of the neighboring columns that the taps of
+// a word read, [row][column][channel]. The results, too, are pixels first.
 #pragma once
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
@@ -10,17 +10,19 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-struct depthwise_lanes_layout {
+template <class Form> struct depthwise_lanes_layout {
   static constexpr long word_bytes = panel_columns * 4;  // of a pixel
   static constexpr long band_bytes = 48 * 1024,
                         max_bytes = 512 * 1024;  // of the words of a band; of one row of results
   static constexpr int together = 4;             // results of a row that are summed together
-  long pairs, taps;                              // of a row, of all rows
+  long words_of_row, taps;                       // words of a row of a filter, of all its rows
   long pitch, band, rows;  // columns that a row of results reads; rows of results, and rows that they read
   std::size_t words, at, factors, results, bytes;  // before the words: pixels
 
   explicit depthwise_lanes_layout(const window& w)
-      : pairs(parts_of(w.kernel_w, 2)), taps(w.kernel_h * pairs), pitch(w.columns_under(w.out_width)) {
+      : words_of_row(parts_of(w.kernel_w, Form::numbers)),
+        taps(w.kernel_h * words_of_row),
+        pitch(w.columns_under(w.out_width)) {
     const long fitting = band_bytes / (pitch * word_bytes), span = w.rows_under(1);
     band = fitting < span ? 1 : (fitting - span) / w.stride_h + 1;
     if (band > w.out_height) band = w.out_height;
@@ -40,10 +42,10 @@ struct depthwise_lanes_layout {
   long packed() const { return taps * word_bytes + panel_columns * 4; }
 };
 
-/// [block of 16 filters][row][pair of taps][filter][tap]; zeros beyond the taps of a row.
-LAMINA_INLINE void pack_depthwise_lanes(const quantized_conv_pack_args& a) {
+/// [block of 16 filters][row][word][filter][tap]; zeros beyond the taps of a row.
+template <class Form> LAMINA_INLINE void pack_depthwise_lanes(const quantized_conv_pack_args& a) {
   const window& w = a.w;
-  const depthwise_lanes_layout has(w);
+  const depthwise_lanes_layout<Form> has(w);
   std::memset(a.packed, 0, static_cast<std::size_t>(panels_of(w.channels) * has.packed()));
   for (long o = 0; o < w.channels; ++o) {
     std::int8_t* to = a.packed + o / panel_columns * has.packed() + o % panel_columns * 4;
@@ -51,7 +53,9 @@ LAMINA_INLINE void pack_depthwise_lanes(const quantized_conv_pack_args& a) {
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; ++j) {
         const std::int8_t tap = a.weight[(o * w.kernel_h + i) * w.kernel_w + j];
-        write(to + (i * has.pairs + j / 2) * has.word_bytes + j % 2 * 2, static_cast<std::int16_t>(tap));
+        Form::put_number(
+            to + (i * has.words_of_row + j / Form::numbers) * has.word_bytes + j % Form::numbers * (4 / Form::numbers),
+            tap);
         sum += tap;
       }
     write(to + has.taps * has.word_bytes, sum);
@@ -62,17 +66,18 @@ LAMINA_INLINE void pack_depthwise_lanes(const quantized_conv_pack_args& a) {
 template <class Form, class Result> struct depthwise_lanes_run {
   using number = typename Result::number;
   using numbers16 = typename Result::numbers16;
-  static constexpr long word_bytes = depthwise_lanes_layout::word_bytes;
+  using layout = depthwise_lanes_layout<Form>;
+  static constexpr long word_bytes = layout::word_bytes;
   window w;
-  depthwise_lanes_layout has;
+  layout has;
   std::int8_t* scratch;
   const std::int8_t* end;  // of the images
   bytes16 zero;            // a pixel of padding
   Result finished;
 
-  /// Words of two pixels.
-  LAMINA_INLINE static void join(std::int8_t* to, bytes16 first, bytes16 second) {
-    Form::put_x(to, interleaved<Form>([&](int i) { return i ? second : first; }));
+  /// The words of pixel(0), pixel(1), ...
+  template <class Pixel> LAMINA_INLINE static void join(std::int8_t* to, Pixel pixel) {
+    Form::put_x(to, interleaved<Form>(pixel));
   }
   /// Words of the rows that results [first, first + count) read of `channels` channels from `in` on.
   LAMINA_INLINE void cut(const std::int8_t* in, long channels, long first, long count) const {
@@ -101,20 +106,22 @@ template <class Form, class Result> struct depthwise_lanes_run {
   }
   /// Words of a row of pixels, or of padding.
   LAMINA_INLINE void join_row(const std::int8_t* pixels, std::int8_t* to) const {
-    const long apart = w.dilation_w, whole_end = w.pad_w + w.width - apart;
+    const long apart = w.dilation_w, whole_end = w.pad_w + w.width - (Form::numbers - 1) * apart;
     const auto pixel = [&](long x) __attribute__((always_inline)) {
       return pixels && x >= 0 && x < w.width ? read<bytes16>(pixels + x * panel_columns) : zero;
     };
     long x = 0;
     const auto until = [&](long stop) __attribute__((always_inline)) {
       if (stop > has.pitch) stop = has.pitch;
-      for (; x < stop; ++x) join(to + x * word_bytes, pixel(x - w.pad_w), pixel(x - w.pad_w + apart));
+      for (; x < stop; ++x)
+        join(to + x * word_bytes, [&](int i) __attribute__((always_inline)) { return pixel(x - w.pad_w + i * apart); });
     };
     if (pixels && whole_end > w.pad_w) {
       until(w.pad_w);
       const long stop = whole_end < has.pitch ? whole_end : has.pitch;
       for (const std::int8_t* from = pixels; x < stop; ++x, from += panel_columns)
-        join(to + x * word_bytes, read<bytes16>(from), read<bytes16>(from + apart * panel_columns));
+        join(to + x * word_bytes,
+             [&](int i) __attribute__((always_inline)) { return read<bytes16>(from + i * apart * panel_columns); });
     }
     until(has.pitch);
   }
@@ -152,7 +159,7 @@ template <class Form, class Result> struct depthwise_lanes_run {
   /// Results of `count` rows from the current band for `channels` filters; `out`: of the first one.
   LAMINA_INLINE void rows(long count, const std::int8_t* filters, const std::int32_t* bias, const float* factor,
                           number* out, long channels) const {
-    constexpr int together = depthwise_lanes_layout::together;
+    constexpr int together = layout::together;
     auto* pixels = reinterpret_cast<number*>(scratch + has.results);
     number* to = pixels;
     for (long y = 0; y < count; ++y) {
@@ -173,12 +180,12 @@ template <class Form, class Result> struct depthwise_lanes_run {
 template <class Form, class Result> LAMINA_INLINE void depthwise_lanes(const quantized_conv_args& args, void* scratch) {
   const quantized_conv_args a = args;
   const window& w = a.w;
-  const depthwise_lanes_layout has(w);
+  const depthwise_lanes_layout<Form> has(w);
   auto* memory = static_cast<std::int8_t*>(scratch);
   auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long i = 0; i < w.kernel_h; ++i)
-    for (long j = 0; j < has.pairs; ++j)
-      at[i * has.pairs + j] = (i * w.dilation_h * has.pitch + 2 * j * w.dilation_w) * has.word_bytes;
+    for (long j = 0; j < has.words_of_row; ++j)
+      at[i * has.words_of_row + j] = (i * w.dilation_h * has.pitch + Form::numbers * j * w.dilation_w) * has.word_bytes;
   const factors by =
       factors_of<Form, Result>(a.to, w.channels, memory + has.factors, [&](long o) __attribute__((always_inline)) {
         return read<std::int32_t>(a.packed + (o / panel_columns + 1) * has.packed() - panel_columns * 4 +

@@ -348,7 +348,7 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   }
 }
 
-// A convolution whose weights are operand `weight`, cut into images, or rows of one image's results.
+// A convolution whose weights are operand `weight`, cut into images, or rows or filters of one image's results.
 template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, std::size_t weight,
                                                 const kernels::quantized_conv_args& whole, kernels::kernel run,
                                                 Operands add) {
@@ -368,23 +368,32 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
       },
       order < kernels::conv_order_of_converted);
   e.kernel(winograd ? "winograd 2x2" : order < kernels::conv_order_of_depthwise ? "direct" : "depthwise");
-  const auto part = [&](std::int64_t first, std::int64_t count, std::int64_t first_row, std::int64_t rows) {
-    auto a = whole;
-    a.w = window;
-    a.first = first, a.count = count, a.first_row = first_row, a.rows = rows;
+  const std::int64_t height = y.at(2), filters = window.out_channels / window.groups;
+  const auto part = [&](kernels::quantized_conv_args a) {
     std::vector<address> where{{&a.in, e.in(0)}, {&a.packed, packed}, {&a.out, e.out(0)}};
     add(a, where);
     e.step(run, a, where, f.conv_scratch_bytes(&a));
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  const std::int64_t height = y.at(2), rows = winograd ? 2 : 1;  // parts share rows at their border
-
+  // If the filters are much larger than the image, each part reads only some of them, and prepares the image again.
+  const bool direct = order < kernels::conv_order_of_depthwise,
+             by_filters = direct && c.groups == 1 && w.size() > 4 * x.size(1, 4);
+  const std::int64_t pieces = by_filters ? detail::divide_up(filters, block_channels) : height,
+                     unit = winograd     ? 2
+                            : by_filters ? detail::blocks_of_piece(pieces)
+                                         : 1;
   // A depthwise convolution takes longer than its flops say.
-  const bool depthwise = order >= kernels::conv_order_of_depthwise && !winograd;
+  const bool depthwise = !direct && !winograd;
   for (const auto& p : detail::parts_of_images(e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 4e6,
-                                               detail::divide_up(height, rows))) {
-    const std::int64_t first = rows * p.first_piece;
-    part(p.first, p.count, first, p.pieces ? std::min(rows * p.pieces, height - first) : height);
+                                               detail::divide_up(pieces, unit))) {
+    auto a = whole;
+    a.w = window, a.first = p.first, a.count = p.count, a.rows = height, a.filters = filters;
+    if (p.pieces) {
+      long &first = by_filters ? a.first_filter : a.first_row, &count = by_filters ? a.filters : a.rows;
+      const std::int64_t step = by_filters ? unit * block_channels : unit;
+      first = step * p.first_piece, count = std::min(step * p.pieces, count - first);
+    }
+    part(a);
   }
 }
 
