@@ -150,9 +150,31 @@ template <class Form, class Result> struct conv_run {
   const long* at() const { return reinterpret_cast<const long*>(scratch + has.at); }
   std::int8_t* image() const { return scratch + has.image; }
 
+  LAMINA_INLINE const std::int8_t* map_of(long channel) const {
+    return in + (channel < channels ? channel : channel - channels) * w.height * w.width;
+  }
+  /// Packs words of `numbers` channels row by row, with their padding, for a stride of 1. A row overwrites the end of
+  /// what the row before it wrote. False if it would read past the images.
+  LAMINA_INLINE bool cut_rows(long plane, long top, long used, std::int32_t padding) const {
+    const long bottom = top + used < w.height ? top + used : w.height, row_end = w.pad_w + w.width;
+    const std::int8_t* from[numbers];
+    for (long i = 0; i < numbers; ++i) {
+      from[i] = map_of(plane * numbers + (plane * numbers + i < has.channels ? i : 0));
+      if (bottom > 0 && end - from[i] < (bottom - 1) * w.width + parts_of(w.width, 16) * 16) return false;
+    }
+    std::int8_t* to = image() + plane * has.plane;
+    for (long y = top; y < top + used; ++y, to += has.pitch * 4) {
+      const bool inside = y >= 0 && y < w.height;
+      if (inside)
+        for (long x = 0; x < w.width; x += 16) put_words<Form, 1>(to + (w.pad_w + x) * 4, from, y * w.width + x);
+      LAMINA_NO_UNROLL for (long x = 0; x < (inside ? w.pad_w : has.pitch); ++x) write(to + x * 4, padding);
+      LAMINA_NO_UNROLL for (long x = row_end; x < has.pitch; ++x) write(to + x * 4, padding);
+    }
+    return true;
+  }
   /// Padded rows of a channel from `top` on, grouped by remainder; in place if the image already has that layout.
   LAMINA_INLINE const std::int8_t* raw(long channel, long top, long used, long which) const {
-    const std::int8_t* from = in + (channel < channels ? channel : channel - channels) * w.height * w.width;
+    const std::int8_t* from = map_of(channel);
     if (w.width == has.pitch * w.stride_w && w.stride_h == 1 && top >= 0 && top + used <= w.height &&
         end - (from + top * w.width) >= has.raw)
       return from + top * w.width;
@@ -172,7 +194,13 @@ template <class Form, class Result> struct conv_run {
   LAMINA_INLINE void cut_band(long first, long count) const {
     const long top = first * w.stride_h - w.pad_h,
                used = (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
+    const bool by_rows = has.by_channels && w.stride_h == 1 && w.stride_w == 1 && has.pitch > w.width;
+    std::int32_t padding = 0;
+    for (long i = 0; i < numbers; ++i)
+      Form::put_number(reinterpret_cast<std::int8_t*>(&padding) + i * (4 / numbers),
+                       static_cast<std::int8_t>(zero ^ Form::flip));
     for (long p = 0; p < has.planes; ++p) {
+      if (by_rows && cut_rows(p, top, used, padding)) continue;
       const std::int8_t* from[numbers];
       for (long i = 0; i < numbers; ++i)
         if (!has.by_channels) from[i] = i ? from[0] + i * w.dilation_w : raw(p, top, used, 0);
@@ -245,9 +273,13 @@ template <class Form, class Result> struct conv_run {
     constexpr long max = conv_layout<Form>::pixels_at_once;
     const std::int8_t* x[max];
     auto* block = reinterpret_cast<number*>(scratch + has.results);
-    const long all = count * w.out_width, parts = parts_of(all, max);
-    for (long part = 0, begin = 0, pixels = 0; part < parts; ++part, begin += pixels) {
-      pixels = (part + 1) * all / parts - begin;
+    constexpr long tile = max_rows<Form>(whole<Form>), whole_tiles = max / tile * tile;
+    const long all = count * w.out_width, even = parts_of(parts_of(all, parts_of(all, max)), tile) * tile,
+               group = all <= max           ? all
+                       : even < whole_tiles ? even
+                                            : whole_tiles;
+    for (long begin = 0; begin < all; begin += group) {
+      const long pixels = all - begin < group ? all - begin : group;
       for (long p = 0, row = begin / w.out_width, column = begin % w.out_width; p < pixels; ++p) {
         x[p] = image() + (row * has.pitch + column) * 4;
         if (++column == w.out_width) column = 0, ++row;
