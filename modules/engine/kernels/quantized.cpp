@@ -194,69 +194,99 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 
 // ---- convolutions ----------------------------------------------------------------------------------------------------
 
-template <class Form> inline constexpr bool has_depthwise_words = Form::numbers == 4 && this_isa == isa::avx512;
-/// Whether depthwise convolutions with channels in the lanes are compiled.
-template <class Form> inline constexpr bool has_channels_in_lanes =
-    Form::lanes >= 8 && (Form::numbers == 2 || this_isa == isa::avx2);
-/// Whether Winograd convolutions are compiled.
-template <class Form> inline constexpr bool has_winograd = Form::numbers == 2 && Form::lanes >= 8;
-/// Method of a convolution, which determines the layout of its packed weights.
-enum way {
-  filters_in_lanes,
-  pixels_in_lanes,
-  by_words = conv_order_of_depthwise,
-  by_floats = conv_order_of_converted,
-  channels_in_lanes,
-  by_winograd = conv_order_of_winograd
+// Ways to compute a convolution: whether one takes a window, the order in which it packs weights (`conv_order`), the
+// bytes of its scratch memory and of packed weights, and what it does.
+
+#if defined(__AVX512BW__)
+struct depthwise_by_words {
+  static bool takes(const window& w) { return depthwise_words_layout::fits(w); }
+  static int order(const window&) { return conv_order_of_depthwise; }
+  static long scratch(const window& w) { return static_cast<long>(depthwise_words_layout(w).bytes); }
+  static long packed(const window& w) { return w.out_channels * depthwise_words_layout::packed(w) * 4; }
+  LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise_words(a); }
+  template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
+    depthwise_words<Result>(a, memory);
+  }
 };
-template <class Form> LAMINA_INLINE way way_of(const window& w) {
-  if constexpr (has_depthwise_words<Form>)
-    if (depthwise_words_layout::fits(w)) return by_words;
-  if (has_channels_in_lanes<Form> && depthwise_lanes_layout<Form>::fits(w)) return channels_in_lanes;
-  if (depthwise_layout::fits(w)) return by_floats;
-  if (has_winograd<Form> && winograd_layout::takes(w)) return by_winograd;
-  return conv_layout<Form>(w).pixels_in_lanes ? pixels_in_lanes : filters_in_lanes;
+#endif
+
+struct depthwise_by_floats {
+  static bool takes(const window& w) { return depthwise_layout::fits(w); }
+  static int order(const window&) { return conv_order_of_converted; }
+  static long scratch(const window& w) { return static_cast<long>(depthwise_layout(w).bytes); }
+  static long packed(const window& w) { return w.out_channels * depthwise_layout::packed(w) * 4; }
+  LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise(a); }
+  template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
+    depthwise<Result>(a, memory);
+  }
+};
+
+template <class Form> struct depthwise_by_lanes {
+  using layout = depthwise_lanes_layout<Form>;
+  static bool takes(const window& w) { return layout::fits(w); }
+  static int order(const window&) { return conv_order_of_converted + 1; }
+  static long scratch(const window& w) { return static_cast<long>(layout(w).bytes); }
+  static long packed(const window& w) { return panels_of(w.channels) * layout(w).packed(); }
+  LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise_lanes<Form>(a); }
+  template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
+    depthwise_lanes<Form, Result>(a, memory);
+  }
+};
+
+template <class Form> struct by_winograd {
+  static bool takes(const window& w) { return winograd_layout::takes(w); }
+  static int order(const window&) { return conv_order_of_winograd; }
+  static long scratch(const window& w) { return static_cast<long>(winograd_layout(w).bytes); }
+  static long packed(const window& w) { return winograd_layout(w).packed_bytes(w); }
+  LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_winograd(a); }
+  template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
+    conv_by_winograd<Form, Result>(a, memory);
+  }
+};
+
+template <class Form> struct direct {
+  static bool takes(const window&) { return true; }
+  static int order(const window& w) { return conv_layout<Form>(w).pixels_in_lanes; }
+  static long scratch(const window& w) { return static_cast<long>(conv_layout<Form>(w).bytes); }
+  static long packed(const window& w) { return w.groups * conv_layout<Form>(w).packed_bytes(); }
+  LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_conv<Form>(a); }
+  template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
+    conv<Form, Result>(a, memory);
+  }
+};
+
+template <class... Ways> struct way_list {};
+template <class Form> struct ways_of {
+  using type = way_list<depthwise_by_floats, direct<Form>>;
+};
+#if defined(__AVX2__)
+template <> struct ways_of<by_pairs> {
+  using type = way_list<depthwise_by_lanes<by_pairs>, depthwise_by_floats, by_winograd<by_pairs>, direct<by_pairs>>;
+};
+template <> struct ways_of<by_fours> {
+#if defined(__AVX512BW__)
+  using type = way_list<depthwise_by_words, depthwise_by_floats, direct<by_fours>>;
+#else
+  using type = way_list<depthwise_by_lanes<by_fours>, depthwise_by_floats, direct<by_fours>>;
+#endif
+};
+#endif
+
+/// Calls f(way) for the first way that takes the window.
+template <class Way, class... More, class F>
+LAMINA_INLINE auto first_way(way_list<Way, More...>, const window& w, F f) {
+  if constexpr (sizeof...(More) > 0)
+    if (!Way::takes(w)) return first_way(way_list<More...>(), w, f);
+  return f(Way());
 }
+template <class Form, class F> LAMINA_INLINE auto with_way(const window& w, F f) {
+  return first_way(typename ways_of<Form>::type(), w, f);
+}
+
 template <class Form, class Result> LAMINA_INLINE void any_conv(const void* args, void* scratch) {
   const auto& a = *static_cast<const quantized_conv_args*>(args);
-  const way how = way_of<Form>(a.w);
-  if constexpr (has_depthwise_words<Form>)
-    if (how == by_words) return depthwise_words<Result>(a, scratch);
-  if constexpr (has_channels_in_lanes<Form>)
-    if (how == channels_in_lanes) return depthwise_lanes<Form, Result>(a, scratch);
-  if constexpr (has_winograd<Form>)
-    if (how == by_winograd) return conv_by_winograd<Form, Result>(a, scratch);
-  if (how == by_floats) depthwise<Result>(a, scratch);
-  else conv<Form, Result>(a, scratch);
-}
-template <class Form> LAMINA_INLINE std::size_t conv_scratch(const window& w) {
-  const way how = way_of<Form>(w);
-  if constexpr (has_depthwise_words<Form>)
-    if (how == by_words) return depthwise_words_layout(w).bytes;
-  if (how == channels_in_lanes) return depthwise_lanes_layout<Form>(w).bytes;
-  if (how == by_winograd) return winograd_layout(w).bytes;
-  return how == by_floats ? depthwise_layout(w).bytes : conv_layout<Form>(w).bytes;
-}
-template <class Form> LAMINA_INLINE std::size_t conv_packed(const window& w) {
-  const way how = way_of<Form>(w);
-  if constexpr (has_depthwise_words<Form>)
-    if (how == by_words) return static_cast<std::size_t>(w.out_channels * depthwise_words_layout::packed(w) * 4);
-  if (how == channels_in_lanes)
-    return static_cast<std::size_t>(panels_of(w.channels) * depthwise_lanes_layout<Form>(w).packed());
-  if (how == by_winograd) return static_cast<std::size_t>(winograd_layout(w).packed_bytes(w));
-  return static_cast<std::size_t>(how == by_floats ? w.out_channels * depthwise_layout::packed(w) * 4
-                                                   : w.groups * conv_layout<Form>(w).packed_bytes());
-}
-template <class Form> LAMINA_INLINE void pack_any_conv(const quantized_conv_pack_args& a) {
-  const way how = way_of<Form>(a.w);
-  if constexpr (has_depthwise_words<Form>)
-    if (how == by_words) return pack_depthwise_words(a);
-  if constexpr (has_channels_in_lanes<Form>)
-    if (how == channels_in_lanes) return pack_depthwise_lanes<Form>(a);
-  if constexpr (has_winograd<Form>)
-    if (how == by_winograd) return pack_winograd(a);
-  if (how == by_floats) pack_depthwise(a);
-  else pack_conv<Form>(a);
+  with_way<Form>(a.w,
+                 [&](auto way) __attribute__((always_inline)) { decltype(way)::template run<Result>(a, scratch); });
 }
 
 // ---- sums and products of two ---------------------------------------------------------------------------------------
@@ -323,20 +353,23 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                               \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
-    return conv_scratch<Form>(a->w);                                                                       \
+    return static_cast<std::size_t>(with_way<Form>(a->w, [a](auto way) { return way.scratch(a->w); }));    \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {        \
     return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panel);    \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_packed)(const window* w) noexcept {                   \
-    return conv_packed<Form>(*w);                                                                          \
+    return static_cast<std::size_t>(with_way<Form>(*w, [w](auto way) { return way.packed(*w); }));         \
   }                                                                                                        \
-  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept { return way_of<Form>(*w); } \
+  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept {                            \
+    return with_way<Form>(*w, [w](auto way) { return way.order(*w); });                                    \
+  }                                                                                                        \
   void LAMINA_KERNEL(quantized_linear##suffix##_pack)(const void* args, void*) noexcept {                  \
     pack_linear<Form>(*static_cast<const quantized_linear_pack_args*>(args));                              \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                    \
-    pack_any_conv<Form>(*static_cast<const quantized_conv_pack_args*>(args));                              \
+    const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                   \
+    with_way<Form>(a.w, [&](auto way) __attribute__((always_inline)) { way.pack(a); });                    \
   }
 #define LAMINA_QUANTIZED_PRODUCTS(suffix)              \
   {&LAMINA_KERNEL(quantized_linear##suffix),           \

@@ -43,8 +43,6 @@ LAMINA_INLINE void pack_depthwise_words(const quantized_conv_pack_args& a) {
   }
 }
 
-template <class Result> void depthwise_words(const quantized_conv_args& args, void* scratch);
-
 #if defined(__AVX512BW__)
 
 template <class Result> struct depthwise_words_run {
