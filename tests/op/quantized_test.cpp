@@ -184,6 +184,29 @@ BOOST_AUTO_TEST_CASE(large_linear_is_cut_without_changing_a_bit) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_convolution_of_many_filters_is_cut_without_changing_a_bit) {
+  constexpr std::size_t filters = 264, channels = 256, extent = 5;
+  const array x = bytes({1, channels, extent, extent}, 1), w = bytes({filters, channels, 3, 3}, 2);
+  small_graph g;
+  const value image = g.input(x), zero_point = g.input(scalar_of(dtype::int8, -7));
+  g.output(integer_conv2d(image, zero_point, g.input(w), {.padding = 1}));
+  const auto one = g.run({}, 1)[0], two = g.run({}, 2)[0];
+  BOOST_TEST(g.plan->cost().steps == 5u);  // with that of the weights
+  BOOST_TEST(same_bits(one, two));
+  for (std::size_t o = 0; o < filters; o += 7)
+    for (std::size_t i = 0; i < extent; i += 2)
+      for (std::size_t j = 0; j < extent; ++j) {
+        double sum = 0;
+        for (std::size_t c = 0; c < channels; ++c)
+          for (std::size_t p = 0; p < 3; ++p)
+            for (std::size_t q = 0; q < 3; ++q)
+              if (i + p >= 1 && i + p <= extent && j + q >= 1 && j + q <= extent)
+                sum += (x.values[(c * extent + i + p - 1) * extent + j + q - 1] + 7) *
+                       w.values[((o * channels + c) * 3 + p) * 3 + q];
+        BOOST_REQUIRE(one.values[(o * extent + i) * extent + j] == sum);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
   const product_case c({3, 20}, {18, 20}, true);
   small_graph g;

@@ -64,8 +64,9 @@ struct integer_linear_args {
 
 /// Convolution in plain layout, images [first, first + count), output rows [first_row, first_row + rows), and of each
 /// group the filters [first_filter, first_filter + filters), where first_filter is a multiple of 16; a depthwise or
-/// Winograd convolution computes all filters. Padding is the value 0, that is x_zero_point. `w.channels` counts channels of the filters; images have 1 / `repeats` of them,
-/// which filters read `repeats` times. `conv_sums` reads only x_zero_point of `to` and writes int32.
+/// Winograd convolution computes all filters. Padding is the value 0, that is x_zero_point. `w.channels` counts channels
+/// of the filters; images have 1 / `repeats` of them, which filters read `repeats` times. `conv_sums` reads only
+/// x_zero_point of `to` and writes int32.
 struct quantized_conv_args {
   window w;
   long first, count, first_row, rows, first_filter, filters, repeats;

@@ -154,7 +154,8 @@ template <class Form, class Result> struct conv_run {
     return in + (channel < channels ? channel : channel - channels) * w.height * w.width;
   }
   /// Packs words of `numbers` channels row by row, with their padding, for a stride of 1. A row overwrites the end of
-  /// what the row before it wrote. False if it would read past the images.
+  /// what the row before it wrote; the last one writes up to 60 bytes past its end, where the next plane follows. False,
+  /// with nothing written, if it would read past the images.
   LAMINA_INLINE bool cut_rows(long plane, long top, long used, std::int32_t padding) const {
     const long bottom = top + used < w.height ? top + used : w.height, row_end = w.pad_w + w.width;
     const std::int8_t* from[numbers];
@@ -274,10 +275,8 @@ template <class Form, class Result> struct conv_run {
     const std::int8_t* x[max];
     auto* block = reinterpret_cast<number*>(scratch + has.results);
     constexpr long tile = max_rows<Form>(whole<Form>), whole_tiles = max / tile * tile;
-    const long all = count * w.out_width, even = parts_of(parts_of(all, parts_of(all, max)), tile) * tile,
-               group = all <= max           ? all
-                       : even < whole_tiles ? even
-                                            : whole_tiles;
+    const long all = count * w.out_width, even = parts_of(parts_of(all, parts_of(all, whole_tiles)), tile) * tile,
+               group = all <= max ? all : even;
     for (long begin = 0; begin < all; begin += group) {
       const long pixels = all - begin < group ? all - begin : group;
       for (long p = 0, row = begin / w.out_width, column = begin % w.out_width; p < pixels; ++p) {

@@ -375,9 +375,9 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     e.step(run, a, where, f.conv_scratch_bytes(&a));
   };
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
-  // If the filters are much larger than the image, each part reads only some of them, and prepares the image again.
+  // Of many filters that are much larger than the image, each part reads only some; it prepares the whole image.
   const bool direct = order < kernels::conv_order_of_depthwise,
-             by_filters = direct && c.groups == 1 && w.size() > 4 * x.size(1, 4);
+             by_filters = direct && c.groups == 1 && filters >= 8 * block_channels && w.size() > 4 * x.size(1, 4);
   const std::int64_t pieces = by_filters ? detail::divide_up(filters, block_channels) : height,
                      unit = winograd     ? 2
                             : by_filters ? detail::blocks_of_piece(pieces)
