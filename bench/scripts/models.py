@@ -17,7 +17,7 @@ from report import CannotRun
 SECONDS, ROUNDS = 1.0, 3
 PEERS = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 # What holds us and OpenVINO to an instruction set. ONNX Runtime takes what the processor has.
-# AVX2_VNNI: what ours uses, too, in registers of AVX2 where the processor has it.
+# Both may use AVX-VNNI, which has registers of the same size, where the processor has it.
 HELD_TO = {"avx2": {"LAMINA_ISA": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI"}, "": {}}
 # Fields of `Model` for what is held to AVX2, beside the peer that can be.
 WITH_AVX2 = {"isa": "avx2", "peers": ("openvino",)}

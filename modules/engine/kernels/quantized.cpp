@@ -197,12 +197,16 @@ template <class Form> LAMINA_INLINE void sums(const integer_linear_args& args, v
 // Ways to compute a convolution: whether one takes a window, the order in which it packs weights (`conv_order`), the
 // bytes of its scratch memory and of packed weights, and what it does.
 
+/// What ways have in common that pack filters of depthwise convolutions one after the other, in words or floats.
+template <class Layout, int Order> struct packed_filter_by_filter {
+  static bool takes(const window& w) { return Layout::fits(w); }
+  static int order(const window&) { return Order; }
+  static std::size_t scratch(const window& w) { return Layout(w).bytes; }
+  static long packed(const window& w) { return w.out_channels * Layout::packed(w) * 4; }
+};
+
 #if defined(__AVX512BW__)
-struct depthwise_by_words {
-  static bool takes(const window& w) { return depthwise_words_layout::fits(w); }
-  static int order(const window&) { return conv_order_of_depthwise; }
-  static long scratch(const window& w) { return static_cast<long>(depthwise_words_layout(w).bytes); }
-  static long packed(const window& w) { return w.out_channels * depthwise_words_layout::packed(w) * 4; }
+struct depthwise_by_words : packed_filter_by_filter<depthwise_words_layout, conv_order_of_depthwise> {
   LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise_words(a); }
   template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
     depthwise_words<Result>(a, memory);
@@ -210,11 +214,7 @@ struct depthwise_by_words {
 };
 #endif
 
-struct depthwise_by_floats {
-  static bool takes(const window& w) { return depthwise_layout::fits(w); }
-  static int order(const window&) { return conv_order_of_converted; }
-  static long scratch(const window& w) { return static_cast<long>(depthwise_layout(w).bytes); }
-  static long packed(const window& w) { return w.out_channels * depthwise_layout::packed(w) * 4; }
+struct depthwise_by_floats : packed_filter_by_filter<depthwise_layout, conv_order_of_converted> {
   LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise(a); }
   template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
     depthwise<Result>(a, memory);
@@ -225,7 +225,7 @@ template <class Form> struct depthwise_by_lanes {
   using layout = depthwise_lanes_layout<Form>;
   static bool takes(const window& w) { return layout::fits(w); }
   static int order(const window&) { return conv_order_of_converted + 1; }
-  static long scratch(const window& w) { return static_cast<long>(layout(w).bytes); }
+  static std::size_t scratch(const window& w) { return layout(w).bytes; }
   static long packed(const window& w) { return panels_of(w.channels) * layout(w).packed(); }
   LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_depthwise_lanes<Form>(a); }
   template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
@@ -236,7 +236,7 @@ template <class Form> struct depthwise_by_lanes {
 template <class Form> struct by_winograd {
   static bool takes(const window& w) { return winograd_layout::takes(w); }
   static int order(const window&) { return conv_order_of_winograd; }
-  static long scratch(const window& w) { return static_cast<long>(winograd_layout(w).bytes); }
+  static std::size_t scratch(const window& w) { return winograd_layout(w).bytes; }
   static long packed(const window& w) { return winograd_layout(w).packed_bytes(w); }
   LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_winograd(a); }
   template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
@@ -247,7 +247,7 @@ template <class Form> struct by_winograd {
 template <class Form> struct direct {
   static bool takes(const window&) { return true; }
   static int order(const window& w) { return conv_layout<Form>(w).pixels_in_lanes; }
-  static long scratch(const window& w) { return static_cast<long>(conv_layout<Form>(w).bytes); }
+  static std::size_t scratch(const window& w) { return conv_layout<Form>(w).bytes; }
   static long packed(const window& w) { return w.groups * conv_layout<Form>(w).packed_bytes(); }
   LAMINA_INLINE static void pack(const quantized_conv_pack_args& a) { pack_conv<Form>(a); }
   template <class Result> LAMINA_INLINE static void run(const quantized_conv_args& a, void* memory) {
@@ -353,7 +353,7 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                               \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
-    return static_cast<std::size_t>(with_way<Form>(a->w, [a](auto way) { return way.scratch(a->w); }));    \
+    return with_way<Form>(a->w, [a](auto way) { return way.scratch(a->w); });                              \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {        \
     return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panel);    \
