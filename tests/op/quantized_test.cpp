@@ -51,6 +51,22 @@ value linear_of(const std::vector<value>& v, quantized_linear_attributes a = {})
   return quantized_linear(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]}, a);
 }
 
+/// Calls each(number of x, weight) for the products of result [n, o, i, j] of a convolution, but for those of padding.
+template <class F> void each_product(const array& x, const array& w, const conv2d_attributes& a, std::int64_t n,
+                                     std::int64_t o, std::int64_t i, std::int64_t j, F each) {
+  const shape &xs = x.type.dims, &ws = w.type.dims;
+  const std::int64_t depth = ws.at(1), first = o / (ws.at(0) / a.groups) * depth;
+  for (std::int64_t k = 0; k < depth; ++k)
+    for (std::int64_t p = 0; p < ws.at(2); ++p)
+      for (std::int64_t q = 0; q < ws.at(3); ++q) {
+        const std::int64_t row = i * a.stride.h - a.padding.h + p * a.dilation.h,
+                           column = j * a.stride.w - a.padding.w + q * a.dilation.w;
+        if (row < 0 || column < 0 || row >= xs.at(2) || column >= xs.at(3)) continue;
+        each(x.values[static_cast<std::size_t>(((n * xs.at(1) + first + k) * xs.at(2) + row) * xs.at(3) + column)],
+             w.values[static_cast<std::size_t>(((o * depth + k) * ws.at(2) + p) * ws.at(3) + q)]);
+      }
+}
+
 std::string refusal(const std::vector<array>& in, const std::function<value(const std::vector<value>&)>& f) {
   return message_of([&] { result_of(in, f); });
 }
@@ -185,26 +201,20 @@ BOOST_AUTO_TEST_CASE(large_linear_is_cut_without_changing_a_bit) {
 }
 
 BOOST_AUTO_TEST_CASE(a_convolution_of_many_filters_is_cut_without_changing_a_bit) {
-  constexpr std::size_t filters = 264, channels = 256, extent = 5;
-  const array x = bytes({1, channels, extent, extent}, 1), w = bytes({filters, channels, 3, 3}, 2);
+  const array x = bytes({1, 256, 5, 5}, 1), w = bytes({264, 256, 3, 3}, 2);
+  const conv2d_attributes at{.padding = 1};
   small_graph g;
   const value image = g.input(x), zero_point = g.input(scalar_of(dtype::int8, -7));
-  g.output(integer_conv2d(image, zero_point, g.input(w), {.padding = 1}));
+  g.output(integer_conv2d(image, zero_point, g.input(w), at));
   const auto one = g.run({}, 1)[0], two = g.run({}, 2)[0];
   BOOST_TEST(g.plan->cost().steps == 5u);  // with that of the weights
   BOOST_TEST(same_bits(one, two));
-  for (std::size_t o = 0; o < filters; o += 7)
-    for (std::size_t i = 0; i < extent; i += 2)
-      for (std::size_t j = 0; j < extent; ++j) {
-        double sum = 0;
-        for (std::size_t c = 0; c < channels; ++c)
-          for (std::size_t p = 0; p < 3; ++p)
-            for (std::size_t q = 0; q < 3; ++q)
-              if (i + p >= 1 && i + p <= extent && j + q >= 1 && j + q <= extent)
-                sum += (x.values[(c * extent + i + p - 1) * extent + j + q - 1] + 7) *
-                       w.values[((o * channels + c) * 3 + p) * 3 + q];
-        BOOST_REQUIRE(one.values[(o * extent + i) * extent + j] == sum);
-      }
+  for (std::int64_t o = 0; o < 264; o += 7)
+    for (std::int64_t r = 0; r < 25; ++r) {
+      double sum = 0;
+      each_product(x, w, at, 0, o, r / 5, r % 5, [&](double number, double weight) { sum += (number + 7) * weight; });
+      BOOST_REQUIRE(one.values[static_cast<std::size_t>(o * 25 + r)] == sum);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(weights_of_a_state_are_packed) {
@@ -238,16 +248,7 @@ BOOST_AUTO_TEST_CASE(convolution) {
         for (std::int64_t i = 0; i < oh; ++i)
           for (std::int64_t j = 0; j < ow; ++j, ++at) {
             double sum = 0;
-            const std::int64_t depth = 4 / a.groups, first = o / (6 / a.groups) * depth;
-            for (std::int64_t k = 0; k < depth; ++k)
-              for (std::int64_t p = 0; p < 3; ++p)
-                for (std::int64_t q = 0; q < 3; ++q) {
-                  const std::int64_t h = i * a.stride.h - a.padding.h + p * a.dilation.h,
-                                     w = j * a.stride.w - a.padding.w + q * a.dilation.w;
-                  if (h < 0 || w < 0 || h >= 9 || w >= 11) continue;
-                  sum += (c.x.values[static_cast<std::size_t>(((n * 4 + first + k) * 9 + h) * 11 + w)] + 7) *
-                         c.w.values[static_cast<std::size_t>(((o * depth + k) * 3 + p) * 3 + q)];
-                }
+            each_product(c.x, c.w, a, n, o, i, j, [&](double number, double weight) { sum += (number + 7) * weight; });
             BOOST_REQUIRE(y.values[at] == c.finish(sum, static_cast<std::size_t>(o), -100));
           }
   }
@@ -400,18 +401,15 @@ BOOST_AUTO_TEST_CASE(integer_convolutions_less_the_zero_points_of_both) {
                               integer_conv2d(v[0], v[1], v[2], at, v[4])};
   });
   BOOST_TEST((y[0].type == tensor_type{dtype::int32, {1, 5, 5, 8}}));
-  for (std::size_t o = 0; o < 5; ++o)
-    for (std::size_t r = 0; r < 40; ++r) {
+  for (std::int64_t o = 0; o < 5; ++o)
+    for (std::int64_t r = 0; r < 40; ++r) {
       double sums[3] = {};
-      for (std::size_t k = 0; k < 18; ++k) {
-        const auto row = static_cast<std::int64_t>(2 * (r / 8) + k % 6 / 2) - 1;
-        const std::size_t column = r % 8 + k % 2;
-        if (row < 0 || row > 8 || column > 7) continue;
-        const double of_x = x.values[(k / 6 * 9 + static_cast<std::size_t>(row)) * 8 + column] + 7,
-                     weight = w.values[o * 18 + k];
-        sums[0] += of_x * weight, sums[1] += of_x * (weight - zero_points.values[o]), sums[2] += of_x * (weight - 9);
-      }
-      for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(y[i].values[o * 40 + r] == sums[i]);
+      const double zero_point = zero_points.values[static_cast<std::size_t>(o)];
+      each_product(x, w, at, 0, o, r / 8, r % 8, [&](double number, double weight) {
+        const double of_x = number + 7;
+        sums[0] += of_x * weight, sums[1] += of_x * (weight - zero_point), sums[2] += of_x * (weight - 9);
+      });
+      for (std::size_t i = 0; i < 3; ++i) BOOST_REQUIRE(y[i].values[static_cast<std::size_t>(o * 40 + r)] == sums[i]);
     }
 }
 

@@ -102,7 +102,7 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
             const std::int8_t v = filter[c * taps + i * w.kernel_w + j];
             const long plane = to.by_channels ? c / to.numbers : c, tap = to.by_channels ? j : j / to.numbers;
             const long word = (plane * w.kernel_h + i) * to.taps + tap, part = (to.by_channels ? c : j) % to.numbers;
-            if (to.pixels_in_lanes) Form::put_number(packed + (word * to.filters + o) * 4 + part * (4 / to.numbers), v);
+            if (to.pixels_in_lanes) Form::put_number(packed + (word * to.filters + o) * 4, part, v);
             else
               packed[o / panel_columns * to.panel_step() + (word * panel_columns + o % panel_columns) * to.numbers +
                      part] = v;
@@ -198,8 +198,7 @@ template <class Form, class Result> struct conv_run {
     const bool by_rows = has.by_channels && w.stride_h == 1 && w.stride_w == 1 && has.pitch > w.width;
     std::int32_t padding = 0;
     for (long i = 0; i < numbers; ++i)
-      Form::put_number(reinterpret_cast<std::int8_t*>(&padding) + i * (4 / numbers),
-                       static_cast<std::int8_t>(zero ^ Form::flip));
+      Form::put_number(reinterpret_cast<std::int8_t*>(&padding), i, static_cast<std::int8_t>(zero ^ Form::flip));
     for (long p = 0; p < has.planes; ++p) {
       if (by_rows && cut_rows(p, top, used, padding)) continue;
       const std::int8_t* from[numbers];
@@ -217,7 +216,7 @@ template <class Form, class Result> struct conv_run {
         else
           for (long x = 0; x < has.segment; ++x)
             for (long i = 0; i < numbers; ++i)
-              Form::put_number(to + x * 4 + i * (4 / numbers),
+              Form::put_number(to + x * 4, i,
                                static_cast<std::int8_t>(from[i][x * w.stride_w + k * has.phase] ^ Form::flip));
       }
     }

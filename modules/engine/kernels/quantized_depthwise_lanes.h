@@ -53,9 +53,7 @@ template <class Form> LAMINA_INLINE void pack_depthwise_lanes(const quantized_co
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; ++j) {
         const std::int8_t tap = a.weight[(o * w.kernel_h + i) * w.kernel_w + j];
-        Form::put_number(
-            to + (i * has.words_of_row + j / Form::numbers) * has.word_bytes + j % Form::numbers * (4 / Form::numbers),
-            tap);
+        Form::put_number(to + (i * has.words_of_row + j / Form::numbers) * has.word_bytes, j % Form::numbers, tap);
         sum += tap;
       }
     write(to + has.taps * has.word_bytes, sum);

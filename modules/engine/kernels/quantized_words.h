@@ -161,7 +161,10 @@ struct by_pairs {
     using words16 = std::int16_t __attribute__((ext_vector_type(32)));
     write(p, __builtin_convertvector(v, words16));
   }
-  LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { write(p, static_cast<std::int16_t>(v)); }
+  /// Writes number `part` of a word.
+  LAMINA_INLINE static void put_number(std::int8_t* word, long part, std::int8_t v) {
+    write(word + 2 * part, static_cast<std::int16_t>(v));
+  }
 };
 
 #if defined(__AVX2__)
@@ -196,7 +199,7 @@ struct by_fours {
   LAMINA_INLINE static vector words(const void* p) { return read<vector>(p); }
   LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
   LAMINA_INLINE static void put_x(std::int8_t* p, bytes<64> v) { write(p, v ^ bytes<64>(flip)); }
-  LAMINA_INLINE static void put_number(std::int8_t* p, std::int8_t v) { *p = v; }
+  LAMINA_INLINE static void put_number(std::int8_t* word, long part, std::int8_t v) { word[part] = v; }
   static int there() noexcept {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!__get_cpuid_count(7, leaf, &a, &b, &c, &d)) return 0;
