@@ -145,7 +145,7 @@ import lamina.std;
 #pragma clang diagnostic ignored "-Wkeyword-compat"
 namespace lamina::detail {
 struct identifier_of_libstdcxx {
-  static const bool __is_signed = false;
+  static const bool __is_signed = false;  // NOLINT(bugprone-reserved-identifier)
 };
 }  // namespace lamina::detail
 #pragma clang diagnostic pop

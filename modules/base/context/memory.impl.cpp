@@ -277,15 +277,16 @@ void prepare_pages(void* p, std::size_t size) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(p), last = first + size;
   const auto inside = [&](std::size_t page, auto f) {
     const auto begin = (first + page - 1) / page * page, end = last / page * page;
-    return begin >= end || f(reinterpret_cast<void*>(begin), end - begin) == 0;
+    return begin >= end || f(static_cast<char*>(p) + (begin - first), end - begin) == 0;
   };
   const int error = errno;  // these are only hints
   inside(large_page, [](void* at, std::size_t bytes) { return ::madvise(at, bytes, MADV_HUGEPAGE); });
   if (size >= least && size < 2 * large_page && !refused.load(std::memory_order_relaxed)) {
     constexpr int populate = 23;  // MADV_POPULATE_WRITE, which older headers lack
     unsigned char present = 1;
-    const auto middle = (first + size / 2) / small_page * small_page;
-    if (::mincore(reinterpret_cast<void*>(middle), small_page, &present) == 0 && !(present & 1) &&
+    auto* middle = static_cast<char*>(p) + size / 2;
+    middle -= reinterpret_cast<std::uintptr_t>(middle) % small_page;
+    if (::mincore(middle, small_page, &present) == 0 && !(present & 1) &&
         !inside(small_page, [](void* at, std::size_t bytes) { return ::madvise(at, bytes, populate); }))
       refused.store(errno == EINVAL, std::memory_order_relaxed);
   }
@@ -323,7 +324,8 @@ namespace {
   void* p = counted && inside && c.index >= 0 ? local.get(c.index) : nullptr;
   if (inside) local.leave();
   if (!counted) refuse(bytes, now);
-  if (!p && !(p = from_system(c.bytes, bytes))) {
+  if (!p) p = from_system(c.bytes, bytes);
+  if (!p) {
     count_bytes(nullptr, -change, now);
     refused_by_system(bytes, "the system refused ", " bytes");
   }

@@ -271,7 +271,7 @@ inline bool is_punctuation(std::uint32_t code) {
 /// The letter in the other case if that is one letter; otherwise, and for invalid bytes, the code itself.
 inline std::uint32_t changed_case(std::uint32_t code, bool lower) {
   if (code < 0x80) {
-    const std::uint32_t first = lower ? 'A' : 'a';
+    const std::uint32_t first = lower ? U'A' : U'a';
     return code - first < 26 ? code ^ 32 : code;
   }
   return unicode_tables::get().changed(code, lower);

@@ -59,8 +59,10 @@ template <class T> std::int64_t sampler::draw_of(const T* scores, std::size_t co
     total = kept;
   }
   double at = philox({random_.seed, step}, sample_site).uniform<double>(0) * total;
-  for (const auto& c : left_)
-    if ((at -= c.score) < 0) return c.at;
+  for (const auto& c : left_) {
+    at -= c.score;
+    if (at < 0) return c.at;
+  }
   // Rounding left a remainder: it goes to the last candidate with nonzero probability.
   for (auto i = left_.size(); --i > 0;)
     if (left_[i].score > 0) return left_[i].at;

@@ -307,7 +307,7 @@ class layout_of {
         c.arguments[w].value = 0;
         continue;
       }
-      c.arguments[w].symbol = kernels_[reinterpret_cast<const void*>(c.arguments[w].value)];
+      c.arguments[w].symbol = kernels_[std::bit_cast<const void*>(c.arguments[w].value)];
       if (c.arguments[w].symbol.empty()) not_a_kernel(s);
     }
     each_address(s, [&](std::size_t at, const located& l) {

@@ -221,22 +221,22 @@ struct temporary_directory {
   std::vector<std::string> files;
   explicit temporary_directory(const std::string& directory) {
     do {
-      if (lock >= 0) ::close(lock);
+      if (lock_ >= 0) ::close(lock_);
       name = directory + "/.lamina-bundle-XXXXXX";
       if (!::mkdtemp(name.data())) {
         text t;
         t << directory << ": cannot be written: " << std::strerror(errno);
         lamina::detail::raise(error_kind::file, t);
       }
-      lock = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    } while (lock < 0 ? errno == ENOENT : !stays());
+      lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    } while (lock_ < 0 ? errno == ENOENT : !stays());
   }
   temporary_directory(const temporary_directory&) = delete;
   temporary_directory& operator=(const temporary_directory&) = delete;
   ~temporary_directory() {
     for (const auto& f : files) ::unlink(f.c_str());
     ::rmdir(name.c_str());
-    if (lock >= 0) ::close(lock);
+    if (lock_ >= 0) ::close(lock_);
   }
   std::string file(const std::string& f) { return files.emplace_back(name + "/" + f); }
 
@@ -244,10 +244,10 @@ struct temporary_directory {
   // False if another writer removed the folder between its creation and the lock.
   bool stays() const {
     struct stat status;
-    if (::flock(lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
-    return ::fstat(lock, &status) != 0 || status.st_nlink > 0;
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return false;
+    return ::fstat(lock_, &status) != 0 || status.st_nlink > 0;
   }
-  int lock = -1;
+  int lock_ = -1;
 };
 
 }  // namespace

@@ -253,7 +253,7 @@ std::string comparisons_of(const image& bundle) {
     for (const auto& s : e.tensors)
       if (s.is == symbol::role::output && s.type.bytes()) called.insert(comparison_of(bundle, s.type.element));
   std::string all;
-  auto add = [&](std::string_view name, std::string text) {
+  auto add = [&](std::string_view name, const std::string& text) {
     if (called.contains(name)) all += text;
   };
   add("lamina_differ", std::string(own_comparison));
@@ -363,7 +363,7 @@ class entry_source {
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     for (std::size_t c = l.first; c < l.first + l.count; ++c) declare(c);
   }
-  void body(std::size_t call, std::string indent, int depth) {
+  void body(std::size_t call, const std::string& indent, int depth) {
     const auto& l = e_.loops[static_cast<std::size_t>(e_.calls[call].loop)];
     const std::string t = "t" + std::to_string(depth);
     to_ << indent << "int64_t " << t << ";\n";

@@ -40,7 +40,7 @@ bool knows_extents(const tensor_type& t) {
   return true;
 }
 
-void if_(node_call& c) {
+void choose(node_call& c) {
   const graph_message &then = c.graph("then_branch"), &otherwise = c.graph("else_branch");
   if (const auto known = c.known_integers(0); known && known->size() == 1)
     return take(c, c.inlined((*known)[0] != 0 ? then : otherwise));
@@ -61,6 +61,7 @@ void if_(node_call& c) {
   };
   const value predicate = lamina::reshape(c[0], shape{});
   const view<const value> all(operands);
+  const auto on_host = [&] { give(lamina::host_cond(predicate, branches[0].body, branches[1].body, all)); };
   for (const auto& b : branches)
     for (const auto& e : b.open)
       if (e) c.unsupported("a branch returns an empty sequence of unknown rank");
@@ -68,9 +69,9 @@ void if_(node_call& c) {
       std::all_of(branches[0].results.begin(), branches[0].results.end(), knows_extents)) {
     try {
       return give(lamina::cond(predicate, branches[0].body, branches[1].body, all));
-    } catch (const unsupported_error&) {}  // falls back to the host
+    } catch (const unsupported_error&) { return on_host(); }
   }
-  give(lamina::host_cond(predicate, branches[0].body, branches[1].body, all));
+  on_host();
 }
 
 // Opens the extents of a carry that an iteration changes; false if nothing changes.
@@ -140,7 +141,7 @@ void loop(node_call& c) {
 }
 
 constexpr converter_entry entries[] = {
-    {"If", 1, if_, false},
+    {"If", 1, choose, false},
     {"Loop", 1, loop, false},
 };
 

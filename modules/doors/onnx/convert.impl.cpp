@@ -180,11 +180,11 @@ std::vector<std::int64_t> node_call::integers(std::string_view name, std::vector
 }
 std::vector<double> node_call::reals(std::string_view name, std::vector<double> otherwise) const {
   const auto* a = find(name, form::reals);
-  return a ? std::vector<double>(a->reals.begin(), a->reals.end()) : otherwise;
+  return a ? std::vector<double>(a->reals.begin(), a->reals.end()) : std::move(otherwise);
 }
 std::vector<std::string> node_call::strings(std::string_view name, std::vector<std::string> otherwise) const {
   const auto* a = find(name, form::strings);
-  return a ? std::vector<std::string>(a->strings.begin(), a->strings.end()) : otherwise;
+  return a ? std::vector<std::string>(a->strings.begin(), a->strings.end()) : std::move(otherwise);
 }
 std::optional<any_tensor> node_call::tensor(std::string_view name) const {
   const auto* a = find(name, form::tensor);

@@ -67,8 +67,8 @@ template <class Given> void check_names(const std::vector<Given>& all, const std
 }
 
 // Checks a value given for an input that becomes a constant. Errors: value_error if it does not match the input.
-const any_tensor& checked(std::string_view name, const tensor_type& input, bool any_shape, const any_tensor& given,
-                          const source& from) {
+any_tensor checked(std::string_view name, const tensor_type& input, bool any_shape, const any_tensor& given,
+                   const source& from) {
   if (given && input.is_tensor() && given.element() == input.element &&
       (any_shape || fits(input.dims, given.type().dims)))
     return given;
@@ -94,7 +94,7 @@ any_tensor filled_with(std::string_view name, const tensor_type& input, double n
       if constexpr (std::is_floating_point_v<T>) exact = true;
       else
         exact = number == std::floor(number) && number >= static_cast<double>(std::numeric_limits<T>::min()) &&
-                number < static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+                number < std::ldexp(1.0, std::numeric_limits<T>::digits);
       const T element = exact ? static_cast<T>(number) : T{};
       std::fill_n(reinterpret_cast<T*>(made.mutable_data()), made.bytes() / sizeof element, element);
     }
@@ -390,7 +390,7 @@ std::vector<unsupported_node> unsupported(const std::string& path) {
   try {
     net_of(model, source_of(path), file.all().size(), {}, add);
   } catch (const unsupported_error&) {
-    // the file or an input is unsupported: only operator names could be checked
+    return found;  // the file or an input is unsupported: only operator names could be checked
   }
   return found;
 }

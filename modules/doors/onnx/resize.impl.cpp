@@ -29,7 +29,7 @@ resize_mode mode_of(node_call& c, std::string_view otherwise) {
 // Whether operand i is present and not empty.
 bool filled(node_call& c, std::size_t i) { return c.has(i) && !(c.dims(i).rank == 1 && c.dims(i)[0] == dim(0)); }
 // Resizes x by the scales or sizes in operand i, in a type with arithmetic.
-void give_resized(node_call& c, resize_options o, std::size_t operand, bool sizes) {
+void give_resized(node_call& c, const resize_options& o, std::size_t operand, bool sizes) {
   value x = o.mode == resize_mode::nearest ? c[0] : c.number(0);
   const bool integral = is_integer(x.type().element) && o.mode != resize_mode::nearest;
   if (integral) x = c.cast_to(x, dtype::float32);

@@ -323,7 +323,7 @@ std::string written_call::cast(std::string x, dtype to) {
   return add("Cast", {std::move(x)}, {{"to", written_element(to)}});
 }
 
-std::string written_call::reshape(std::string x, const shape& from, const shape& to) {
+std::string written_call::reshape(const std::string& x, const shape& from, const shape& to) {
   written_numbers all;
   bool zeros = false, inferred = false, plain = true;
   for (int i = 0; i < to.rank; ++i) zeros = zeros || to[i] == dim(0);

@@ -88,11 +88,12 @@ std::int64_t opset_of(const std::vector<opset_message>& opsets, std::string_view
 }
 
 known_value& scope::define(std::string_view name, known_value v) {
-  auto [at, fresh] = values_.try_emplace(std::string(name), std::move(v));
+  auto [at, fresh] = values_.try_emplace(std::string(name));
   if (!fresh) {
     text t;
     m_.from.fail(t << "two values of a graph are named `" << printable(name) << "`");
   }
+  at->second = std::move(v);
   return at->second;
 }
 known_value* scope::find(std::string_view name) {

@@ -234,8 +234,8 @@ class decoder {
 
   std::int64_t number_at(std::string_view key, std::string_view value) const {
     std::int64_t n = 0;
-    const auto end = value.data() + value.size();
-    const auto [at, error] = std::from_chars(value.data(), end, n);
+    const char *const first = value.data(), *const end = first + value.size();
+    const auto [at, error] = std::from_chars(first, end, n);
     if (error != std::errc() || at != end || n < 0)
       fail("`", key, "` of its external data is `", printable(value), "`; expected a number of bytes");
     return n;

@@ -294,7 +294,7 @@ std::string as_int8(written_call& c, std::string x, std::size_t i, bool held) {
     else x = c.add("Clip", {std::move(x), bound(low), bound(high)});
     return c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
   }
-  const auto q = c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
+  auto q = c.add("QuantizeLinear", {std::move(x), c[i], c[i + 1]});
   if (open) return q;
   return c.add("Clip",
                {q, c.number(static_cast<double>(low), dtype::int8), c.number(static_cast<double>(high), dtype::int8)});

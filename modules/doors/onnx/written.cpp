@@ -162,9 +162,11 @@ class written_call {
   std::string cast(std::string x, dtype to);
   std::string concat(name_list vectors) { return add("Concat", std::move(vectors), {{"axis", std::int64_t(0)}}); }
   /// Reshapes x from one shape to another.
-  std::string reshape(std::string x, const shape& from, const shape& to);
+  std::string reshape(const std::string& x, const shape& from, const shape& to);
   /// Reshapes x to the shape of result 0.
-  std::string reshape_to_result(std::string x, std::size_t from) { return reshape(x, dims(from), result().dims); }
+  std::string reshape_to_result(const std::string& x, std::size_t from) {
+    return reshape(x, dims(from), result().dims);
+  }
   void give(std::string name, std::size_t k = 0);
   /// Raises unsupported_error, which names operation and layer.
   [[noreturn]] void unsupported(std::string_view why) const;

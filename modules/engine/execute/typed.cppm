@@ -227,7 +227,7 @@ void compute_into(tensor<T, X>& out, std::int64_t first, long others, const E& e
 template <class E, class F> void with_handles(const storage& memory, E&& e, F f) {
   if constexpr (std::is_lvalue_reference_v<E> || std::is_const_v<E>) f(e, 0);
   else {
-    const E ended(std::move(e));
+    const E ended(std::forward<E>(e));
     f(ended, handles_in(ended, memory));
   }
 }

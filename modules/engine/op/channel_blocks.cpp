@@ -38,7 +38,7 @@ image_layouts moved_along(std::int64_t axis, const image_call& c) {
 }
 
 /// Emits a result in channel blocks, block by block; its channel i is of(i).
-template <class F> void emit_channels(emission& e, F of) {
+template <class F> void emit_channels(emission& e, const F& of) {
   const tensor_type& type = e.out_type(0);
   const std::int64_t channels = type.dims.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
                      pixels = type.dims.size(2, 4), size = static_cast<std::int64_t>(size_of(type.element));

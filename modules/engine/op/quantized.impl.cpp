@@ -32,6 +32,8 @@ const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
   const auto& f = kernels::quantized_of(set);
   return f.blocked && f.form() == 1 ? f.blocked : nullptr;
 }
+// Those that compute a result in channel blocks, which the planner chooses only where they are.
+const kernels::quantized_blocked_functions& blocks_of(const emission& e) { return *functions(e).blocked; }
 std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
 
 // Channels of a block.
@@ -258,11 +260,11 @@ void emit_both(emission& e, kernels::kernel run) {
   if (all == 0) return;
   const auto how = *rows_of_both(y, e.in_type(3).dims);
   kernels::quantized_add_args whole{};
-  whole.rows = y.size(0, how.axis), whole.count = all / whole.rows;
+  whole.rows = y.size(0, how.axis), whole.count = y.size(how.axis, y.rank);
   whole.b_row = how.first ? 1 : 0, whole.b_step = how.first ? 0 : 1;
   whole.low = static_cast<std::int32_t>(at.low), whole.high = static_cast<std::int32_t>(at.high);
   if (e.out(0).form == layout::blocked) {  // same layout
-    run = blocks_of(e.isa())->add;
+    run = blocks_of(e).add;
     whole.rows = all / block_channels, whole.count = whole.b_row = block_channels;
   }
   // A single row is cut into parts.
@@ -312,7 +314,7 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto& f = *blocks_of(e.isa());
+  const auto& f = blocks_of(e);
   const std::int64_t blocks = detail::divide_up(y.at(1), block_channels), height = y.at(2);
   const bool depthwise = at.conv.groups > 1, plain = e.in(0).form == layout::plain;
   kernels::quantized_blocked_args whole{};
@@ -690,7 +692,7 @@ image_layouts quantized_table::images(const image_call& c) { return {c.blocked, 
 void quantized_table::emit(emission& e) {
   const std::int64_t all = e.stored(e.out(0), e.out_type(0));
   if (all == 0) return;
-  const auto run = e.out(0).form == layout::blocked ? blocks_of(e.isa())->table : functions(e).table;
+  const auto run = e.out(0).form == layout::blocked ? blocks_of(e).table : functions(e).table;
   emission::cut(all, 4, [&](std::int64_t first, std::int64_t count) {
     kernels::quantized_table_args a{};
     a.count = count;
@@ -719,7 +721,7 @@ void quantized_avg_pool2d::emit(emission& e) {
   if (y.size() == 0) return;
   const auto step = at.step();
   const bool blocked = e.out(0).form == layout::blocked;
-  const auto run = blocked ? blocks_of(e.isa())->average_pool : functions(e).average_pool;
+  const auto run = blocked ? blocks_of(e).average_pool : functions(e).average_pool;
   const std::int64_t channels = blocked ? detail::divide_up(x.at(1), block_channels) * block_channels : x.at(1);
   const double flops =
       static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);

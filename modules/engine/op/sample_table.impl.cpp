@@ -242,7 +242,8 @@ weighted weights_at(const resize_attributes& a, const detail::resized_axis& r, d
   const double scale = a.antialias ? std::min(r.scale, 1.0) : 1.0;
   double sum = 0;
   for (std::int64_t k = 0; k < r.taps; ++k) {
-    const double away = (static_cast<double>(k + 1 - r.taps / 2) - ratio) * scale;
+    const std::int64_t from_middle = k + 1 - r.taps / 2;
+    const double away = (static_cast<double>(from_middle) - ratio) * scale;
     double v = a.mode == resize_mode::cubic ? cubic(away, a.cubic_a) : std::max(0.0, 1 - std::abs(away));
     if (a.exclude_outside && (w.first + k < 0 || w.first + k >= r.extent)) v = 0;
     w.weights.push_back(v);

@@ -290,7 +290,7 @@ template <class T> bool read_number(std::string_view s, T& to) {
   while (!s.empty() && white.find(s.front()) != std::string_view::npos) s.remove_prefix(1);
   while (!s.empty() && white.find(s.back()) != std::string_view::npos) s.remove_suffix(1);
   if (s.starts_with('+') && s.size() > 1 && s[1] != '-' && s[1] != '+') s.remove_prefix(1);
-  const char* const end = s.data() + s.size();
+  const char *const begin = s.data(), *const end = begin + s.size();
   if constexpr (std::is_same_v<T, bool>) {
     double v = 0;
     const std::string low = changed_case(s, true);
@@ -298,7 +298,7 @@ template <class T> bool read_number(std::string_view s, T& to) {
     if (!read_number(s, v)) return false;
     return to = v != 0, true;
   } else {
-    const auto [at, why] = parse(s.data(), end, to);
+    const auto [at, why] = parse(begin, end, to);
     if (at == end && why == std::errc()) return !s.empty();
     if constexpr (std::is_floating_point_v<T>) {  // out of range: rounds to infinity or 0
       if (at != end || why != std::errc::result_out_of_range) return false;
@@ -308,8 +308,9 @@ template <class T> bool read_number(std::string_view s, T& to) {
       double v = 0;
       if (why == std::errc::result_out_of_range || !read_number(s, v)) return false;
       v = std::trunc(v);
-      constexpr auto max = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1);
-      if (!(v < 2 * max && v >= static_cast<double>(std::numeric_limits<T>::min()))) return false;
+      if (!(v < std::ldexp(1.0, std::numeric_limits<T>::digits) &&
+            v >= static_cast<double>(std::numeric_limits<T>::min())))
+        return false;
       return to = static_cast<T>(v), true;
     }
   }
@@ -490,8 +491,10 @@ class pattern_reader {
   }
   bool number(std::string_view& s, std::size_t& to) const {
     std::size_t digits = 0;
-    for (to = 0; !s.empty() && s[0] >= '0' && s[0] <= '9'; ++digits, s.remove_prefix(1))
-      if ((to = to * 10 + static_cast<std::size_t>(s[0] - '0')) > 1000) fail("repeats more than 1000 times");
+    for (to = 0; !s.empty() && s[0] >= '0' && s[0] <= '9'; ++digits, s.remove_prefix(1)) {
+      to = to * 10 + static_cast<std::size_t>(s[0] - '0');
+      if (to > 1000) fail("repeats more than 1000 times");
+    }
     return digits > 0;
   }
   bool bounds(std::size_t& least, std::size_t& max) {
@@ -548,7 +551,7 @@ class pattern_reader {
   code_ranges escaped() {
     if (left_.empty()) fail("ends with a backslash");
     const std::uint32_t code = next_code(left_);
-    const code_ranges digits{{'0', '9'}}, word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+    code_ranges digits{{'0', '9'}}, word{{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
         space{{'\t', '\n'}, {'\f', '\r'}, {' ', ' '}};
     const auto one = [](std::uint32_t l) { return code_ranges{{l, l}}; };
     switch (code) {

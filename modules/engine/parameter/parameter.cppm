@@ -78,7 +78,7 @@ class store_identity {
   store_identity(const store_identity&) noexcept : store_identity() {}
   store_identity(store_identity&& o) noexcept : number_(std::exchange(o.number_, next())) {}
   store_identity& operator=(store_identity o) noexcept {
-    number_ = o.number_;
+    std::swap(number_, o.number_);
     return *this;
   }
   std::uint64_t number() const { return number_; }

@@ -115,7 +115,7 @@ bool absorb(const request& r, const usage& u, layouts& forms, const grouping& gr
   g.nodes.push_back(next);
   g.result = {next, 0};
   if (blocked) forms.form[g.result] = layout::blocked;
-  if (beyond) forms.padding[g.result] = *beyond;
+  if (beyond) forms.padding[g.result] = beyond;
   return true;
 }
 

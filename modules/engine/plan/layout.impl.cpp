@@ -155,7 +155,7 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
         all.padding[v] = 0;
     } else if (is_elementwise(n) && n.results[0].element == dtype::float32 && reads_blocked_images(r, all, n)) {
       const auto beyond = padding_after(r, all, n);
-      if (beyond) all.padding[v] = *beyond;
+      if (beyond) all.padding[v] = beyond;
       if (beyond || !has_partial_block(r, n.results[0])) block(v);
     }
   }

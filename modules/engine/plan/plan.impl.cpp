@@ -27,7 +27,7 @@ constexpr double few_flops = 4096;  // below this, setting a thread's rounding m
 }  // namespace
 
 plan::plan(const program& p, lamina::isa set, const pass_options& options, pass_counters counters)
-    : isa_(set), counters_(counters) {
+    : isa_(set), counters_(std::move(counters)) {
   if (options.compute != dtype::float32 && options.compute != dtype::bfloat16)
     detail::raise(error_kind::unsupported, text() << "pass_options::compute is " << options.compute
                                                   << "; a plan computes in float32 or bfloat16");

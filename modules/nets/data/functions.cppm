@@ -13,12 +13,12 @@ namespace lamina {
 
 namespace detail {
 template <class D>
-concept accepted_samples = accepted<diagnostic<samples_check<D>>()>;
+concept AcceptedSamples = accepted<diagnostic<samples_check<D>>()>;
 
 /// A pipe step, applied to the data set on its left.
 template <class F> struct dataset_step {
   F f;
-  template <class D> requires accepted_samples<D> friend auto operator|(const D& data, const dataset_step& step) {
+  template <class D> requires AcceptedSamples<D> friend auto operator|(const D& data, const dataset_step& step) {
     return step.f(data);
   }
 };
@@ -184,28 +184,28 @@ template <class F> auto filter(F f) {
 }
 
 /// The first `count` samples, or all if fewer.   Errors: value_error for a negative count.
-template <class D> requires detail::accepted_samples<D> auto take(const D& data, std::int64_t count) {
+template <class D> requires detail::AcceptedSamples<D> auto take(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::first_of(count, detail::size_of_data(data), "take"));
 }
 inline auto take(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return take(data, count); }};
 }
 /// All samples but the first `count`.   Errors: value_error for a negative count.
-template <class D> requires detail::accepted_samples<D> auto skip(const D& data, std::int64_t count) {
+template <class D> requires detail::AcceptedSamples<D> auto skip(const D& data, std::int64_t count) {
   return detail::selected<D>(data, detail::without_first_of(count, detail::size_of_data(data)));
 }
 inline auto skip(std::int64_t count) {
   return detail::dataset_step{[count](const auto& data) { return skip(data, count); }};
 }
 /// The samples with these indices, in this order.   Errors: value_error for an index outside the data set.
-template <class D> requires detail::accepted_samples<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
+template <class D> requires detail::AcceptedSamples<D> auto subset(const D& data, std::vector<std::int64_t> indices) {
   return detail::selected<D>(data, detail::checked_list(std::move(indices), detail::size_of_data(data)));
 }
 inline auto subset(std::vector<std::int64_t> indices) {
   return detail::dataset_step{[indices](const auto& data) { return subset(data, indices); }};
 }
 /// The samples in the order of `permutation(size, seed, 0)`.
-template <class D> requires detail::accepted_samples<D> auto shuffle(const D& data, std::int64_t seed) {
+template <class D> requires detail::AcceptedSamples<D> auto shuffle(const D& data, std::int64_t seed) {
   return detail::selected<D>(data, detail::selection(permutation(detail::size_of_data(data), seed, 0)));
 }
 inline auto shuffle(std::int64_t seed) {
@@ -213,7 +213,7 @@ inline auto shuffle(std::int64_t seed) {
 }
 /// Splits the samples randomly into two data sets: a fraction `ratio` of the samples, and the rest.
 /// Errors: value_error unless 0 <= ratio <= 1.
-template <class D> requires detail::accepted_samples<D> auto split(const D& data, double ratio, std::int64_t seed) {
+template <class D> requires detail::AcceptedSamples<D> auto split(const D& data, double ratio, std::int64_t seed) {
   auto parts = detail::halves(detail::size_of_data(data), ratio, seed);
   return std::pair<detail::selected<D>, detail::selected<D>>{{data, std::move(parts.first)},
                                                              {data, std::move(parts.second)}};
@@ -225,7 +225,7 @@ inline auto split(double ratio, std::int64_t seed) {
 /// their sizes differ by at most one. The training set of a pair has all other samples. The order is random, and
 /// samples are not copied.
 /// Errors: value_error unless 2 <= k <= the number of samples.
-template <class D> requires detail::accepted_samples<D> auto folds(const D& data, std::int64_t k, std::int64_t seed) {
+template <class D> requires detail::AcceptedSamples<D> auto folds(const D& data, std::int64_t k, std::int64_t seed) {
   std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
   for (auto& [train, validation] : detail::fold_parts(detail::size_of_data(data), k, seed))
     all.emplace_back(detail::selected<D>(data, std::move(train)), detail::selected<D>(data, std::move(validation)));
@@ -233,7 +233,7 @@ template <class D> requires detail::accepted_samples<D> auto folds(const D& data
 }
 /// The same with one class per sample (stratified folds): the counts of each class in the validation sets differ by at
 /// most one.   Errors: value_error also if the numbers of classes and samples differ.
-template <class D> requires detail::accepted_samples<D>
+template <class D> requires detail::AcceptedSamples<D>
 auto folds(const D& data, std::int64_t k, std::int64_t seed, view<const std::int64_t> classes) {
   std::vector<std::pair<detail::selected<D>, detail::selected<D>>> all;
   for (auto& [train, validation] : detail::fold_parts(detail::size_of_data(data), k, seed, classes))
@@ -244,7 +244,7 @@ inline auto folds(std::int64_t k, std::int64_t seed) {
   return detail::dataset_step{[k, seed](const auto& data) { return folds(data, k, seed); }};
 }
 /// Caches each sample after its first access.
-template <class D> requires detail::accepted_samples<D> auto cache(const D& data) { return detail::cached<D>(data); }
+template <class D> requires detail::AcceptedSamples<D> auto cache(const D& data) { return detail::cached<D>(data); }
 inline auto cache() {
   return detail::dataset_step{[](const auto& data) { return cache(data); }};
 }

@@ -101,7 +101,7 @@ class type_scope {
       results[i] = carries[i];
     }
   }
-  constexpr const traced& outside(const traced& v) const { return v; }
+  constexpr traced outside(const traced& v) const { return v; }
   /// Refuses to run with a message.
   constexpr void refuse(std::string_view why) const {
     if (!failed()) *walk_->why << why;

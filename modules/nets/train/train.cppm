@@ -59,7 +59,7 @@ struct loss_terms {
   bool is_sum = false;  // losses of batches are summed
   std::optional<std::int64_t> ignore_index{};
   loss_terms() = default;
-  loss_terms(value l) : loss(std::move(l)) {}
+  loss_terms(value l) : loss(l) {}
 };
 template <class L> struct loss_check {
   static consteval text message() {
