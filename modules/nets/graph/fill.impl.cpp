@@ -82,7 +82,8 @@ double fan(const graph::fill_scope& s, std::string_view name, int axis) {
     text t;
     s.fail(error_kind::shape, t << name << ": the fan of shape " << d << " is undefined");
   }
-  return static_cast<double>(d.size() / d.at(axis));
+  const std::int64_t others = d.size() / d.at(axis);
+  return static_cast<double>(others);
 }
 }  // namespace
 
