@@ -307,11 +307,7 @@ template <class T> bool read_number(std::string_view s, T& to) {
     } else {  // truncates a fraction
       double v = 0;
       if (why == std::errc::result_out_of_range || !read_number(s, v)) return false;
-      v = std::trunc(v);
-      if (!(v < std::ldexp(1.0, std::numeric_limits<T>::digits) &&
-            v >= static_cast<double>(std::numeric_limits<T>::min())))
-        return false;
-      return to = static_cast<T>(v), true;
+      return detail::to_element(std::trunc(v), to);
     }
   }
 }
