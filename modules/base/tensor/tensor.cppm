@@ -229,7 +229,12 @@ export template <Element T, class Extents> class tensor {
 
   const lamina::shape& shape() const { return shape_; }
   std::int64_t extent(int axis) const { return shape_.at(axis); }
-  std::int64_t size() const { return shape_.size(); }
+  /// Number of elements. Unlike `shape().size()` without checks: all that a tensor holds can be counted.
+  std::int64_t size() const {
+    std::uint64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= static_cast<std::uint64_t>(shape_.dims[i].code);
+    return static_cast<std::int64_t>(n);
+  }
   tensor_type type() const { return {dtype_of<T>, shape_}; }
 
   /// Elements, read-only.
