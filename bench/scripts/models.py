@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -49,6 +50,7 @@ class Model:
     compute: str = "float32"     # what products round their operands to
     isa: str = ""                # what all are held to; empty: to nothing
     peers: tuple = tuple(PEERS)  # that can run it
+    about: str = ""              # what a row of it says besides
 
 
 class Bench:
@@ -275,17 +277,26 @@ def scaling(run):
     return rows
 
 
-def quantized(bench, name, model):
-    """The same model in int8, by the ranges of four further inputs, and what peers read of it; None where a command fails."""
+def quantized(bench, name, model, bits=8):
+    """The same model in int8, by the ranges of four further inputs, with weights of `bits`, and what peers read of it; None where a
+    command fails."""
     at = bench.folder / "nets" / name
     samples = [word for file in sorted(at.glob("sample_*.npy")) for word in ("--input", f"input={file}")]
-    profile, net, written = at / "profile.json", at / "int8", at / "int8.onnx"
-    for command in (["profile", model.ours, *samples, "--out", profile], ["quantize", model.ours, "--profile", profile, "--out", net],
+    profile, net, written = at / "profile.json", at / f"int8_{bits}", at / f"int8_{bits}.onnx"
+    for command in (["profile", model.ours, *samples, "--out", profile],
+                    ["quantize", model.ours, "--profile", profile, "--weight-bits", bits, "--out", net],
                     ["export", net, written]):
         if not bench.say(*command):
             return None
     # Peers round sums differently, and each layer rounds what it reads to 8 bits: results differ by some steps.
-    return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean")
+    return dataclasses.replace(model, ours=net, theirs=written, tolerance=0.1, measure="mean",
+                               about="" if bits == 8 else f"; weights have {bits} bits")
+
+
+def quantized_for_avx2(bench, name, model):
+    """The same, with weights of 7 bits if this processor multiplies bytes without VNNI."""
+    flags = re.search(r"^flags\s*:(.*)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return quantized(bench, name, model, 8 if flags and "avx_vnni" in flags[1].split() else 7)
 
 
 def narrow_nets(run, names, narrowed, fields=None):
@@ -312,7 +323,7 @@ def narrow_models(run, problem, goals, narrowed, fields=None):
     bench, rows, beside = Bench(run), [], []
     for name, (model, narrow, of_threads) in narrow_nets(run, INT8, narrowed, fields).items():
         apart = 100 * bench.difference(bench.results(narrow, "narrow"), bench.results(model, "float"))["mean"]
-        note = f"results differ from those of float32 by {apart:.1f} % (root mean squares)"
+        note = f"results differ from those of float32 by {apart:.1f} % (root mean squares){narrow.about}"
         for threads, measured in of_threads.items():
             float32 = bench.measured(model, threads, peers=False)
             if not float32:
@@ -333,7 +344,7 @@ def int8_models(run):
         return INT8.get(name, {}).get(isa, (None, None))
 
     return (narrow_models(run, "32 int8 whole models", goals, quantized) +
-            narrow_models(run, "32 int8 whole models held to AVX2", goals, quantized, WITH_AVX2))
+            narrow_models(run, "32 int8 whole models held to AVX2", goals, quantized_for_avx2, WITH_AVX2))
 
 
 def int8_resnet50(run):

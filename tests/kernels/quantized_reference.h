@@ -9,8 +9,15 @@ using namespace lamina::kernels;
 using kernel_test::buffer;
 
 inline const quantized_functions& functions() { return quantized_of(kernel_test::tested()); }
-/// Number of product forms that this machine can run.
+/// Number of product forms for any weights that this machine can run.
 inline int forms() { return functions().form() + 1; }
+/// Those, and the one for weights of 7 bits.
+inline std::vector<int> all_forms() {
+  std::vector<int> all;
+  for (int form = 0; form < 3; ++form)
+    if (form < forms() || (form == 2 && functions().products[2].linear)) all.push_back(form);
+  return all;
+}
 
 inline std::mt19937& generator() {
   static std::mt19937 value(17);
@@ -22,6 +29,17 @@ inline std::size_t at(long i) { return static_cast<std::size_t>(i); }
 /// Fills with bytes of the full range; `extreme`: only its ends, at which narrow sums would saturate.
 inline void fill(buffer<std::int8_t>& b, bool extreme) {
   for (auto& x : b) x = static_cast<std::int8_t>(extreme ? (random_to(0, 3) ? -128 : 127) : random_to(-128, 127));
+}
+
+/// Fills with weights: of 7 bits in one of three calls, and with two neighbors beyond them in another one.
+inline void fill_weights(buffer<std::int8_t>& b, bool extreme) {
+  const long how = random_to(0, 2);
+  if (how == 0) return fill(b, extreme);
+  for (auto& x : b) x = static_cast<std::int8_t>(extreme ? (random_to(0, 3) ? -64 : 63) : random_to(-64, 63));
+  if (how == 2 && b.size() > 1) {
+    const auto i = at(random_to(0, static_cast<long>(b.size()) - 2));
+    b[i] = b[i + 1] = random_to(0, 1) ? -128 : 127;
+  }
 }
 
 /// Parameters of a product besides its operands.

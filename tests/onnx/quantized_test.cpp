@@ -37,6 +37,7 @@ std::size_t count_of(const t::numbers& dims) {
 // A graph of float operators between quantization and dequantization.
 struct quantized_graph {
   bool is_unsigned = false, by_channel = false;
+  int largest_weight = 127;
   std::vector<bytes> nodes{}, constants{};
   int names = 0;
 
@@ -65,7 +66,8 @@ struct quantized_graph {
   // Weights, whose channels are an axis.
   bytes weights(const t::numbers& dims, std::int64_t axis, std::uint32_t seed, int zero = 0) {
     std::vector<std::int8_t> q;
-    for (float v : t::noise(count_of(dims), seed)) q.push_back(static_cast<std::int8_t>(std::lround(v * 127)));
+    for (float v : t::noise(count_of(dims), seed))
+      q.push_back(static_cast<std::int8_t>(std::lround(v * static_cast<float>(largest_weight))));
     const bytes w = name(), s = name(), z = name();
     const std::int64_t channels = dims[static_cast<std::size_t>(axis)];
     list scales{0.006f};
@@ -164,6 +166,19 @@ BOOST_AUTO_TEST_CASE(convolutions) {
     BOOST_TEST(c.of(rewrite::quantized_conv2d) == 3);
     BOOST_TEST(c.missed.empty());
   });
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_7_bits_are_noticed) {
+  for (const int largest : {127, 63})
+    in_all_forms([&](quantized_graph& g) {
+      g.largest_weight = largest;
+      bytes v = g.through("x", 0.009f, 5);
+      v = g.through(g.node("Conv", {v, g.weights({8, 3, 3, 3}, 0, 1), g.bias(8, 2)}), 0.02f, -128);
+      const bytes model = g.model({"n", 3, 9, 8}, v);
+      BOOST_TEST((read(model).program->to_json().find("\"bits\": 7") != std::string::npos) == (largest == 63));
+      const auto c = check(model, {2, 3, 9, 8}, 0.02f);
+      BOOST_TEST(c.of(rewrite::quantized_conv2d) == 1);
+    });
 }
 
 BOOST_AUTO_TEST_CASE(products) {

@@ -254,6 +254,45 @@ BOOST_AUTO_TEST_CASE(convolution) {
   }
 }
 
+// Also of weights that have more bits than the attribute says.
+BOOST_AUTO_TEST_CASE(results_do_not_depend_on_the_bits_of_weights) {
+  const auto in_7_bits = [](array& w) {
+    for (double& v : w.values) v = std::floor(v / 2);
+    w = array_of(w.type.element, w.type.dims, w.values);
+  };
+  for (const bool fit : {true, false}) {
+    product_case rows({70, 45}, {50, 45}, true);
+    if (fit) in_7_bits(rows.w);
+    const auto linear_in = [&](std::int64_t bits) {
+      small_graph g;
+      std::vector<value> v;
+      for (const auto& a : rows.all()) v.push_back(v.size() == 3 ? g.state("w", a) : g.input(a));
+      g.output(linear_of(v, {.weight_bits = bits}));
+      return g.run()[0];
+    };
+    BOOST_TEST(same_bits(linear_in(7), linear_in(8)));
+    struct window {
+      shape x, w;
+      conv2d_attributes conv;
+    };
+    for (const auto& c :
+         {window{{2, 20, 9, 11}, {34, 20, 3, 3}, {.stride = 2, .padding = 1}},
+          window{{1, 3, 30, 30}, {10, 3, 5, 5}, {.padding = 2}},
+          window{{1, 32, 17, 19}, {32, 1, 3, 3}, {.padding = 1, .groups = 32}},
+          window{{1, 24, 20, 20}, {16, 24, 3, 3}, {.padding = 1}}, window{{1, 40, 14, 14}, {48, 40, 1, 1}, {}}}) {
+      product_case images(c.x, c.w, true);
+      if (fit) in_7_bits(images.w);
+      const auto with = [&](std::int64_t bits) {
+        return result_of(images.all(), [&](const auto& v) {
+          return quantized_conv2d(v[0], {v[1], v[2]}, {v[3], v[4], v[5]}, {v[6], v[7]},
+                                  {.conv = c.conv, .low = -100, .weight_bits = bits});
+        });
+      };
+      BOOST_TEST(same_bits(with(7), with(8)), c.w.string());
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(pooling_and_changes_of_shape_stay_in_int8) {
   const array x = bytes({2, 3, 6, 7}, 5);
   const auto r = results_of({x}, [](const auto& v) {
@@ -485,11 +524,17 @@ BOOST_AUTO_TEST_CASE(mismatches_are_diagnosed) {
   BOOST_TEST(refusal(c.all(), [](const auto& v) {
                return linear_of(v, {.low = 5, .high = 4});
              }).find("results must stay within [-128, 127], not [5, 4]") != std::string::npos);
+  BOOST_TEST(refusal(c.all(), [](const auto& v) {
+               return linear_of(v, {.weight_bits = 6});
+             }).find("weights have 7 or 8 bits, not 6") != std::string::npos);
   const array x = random_array(dtype::float32, {3, 4}, 1), scales = random_array(dtype::float32, {4}, 1),
               zero_points = bytes({4}, 1);
   BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 2});
              }).find("axis 2 is outside the rank") != std::string::npos);
+  BOOST_TEST(refusal({bytes({3}, 1), scalar_of(dtype::float32, 1), scalar_of(dtype::int8, 0)}, [](const auto& v) {
+               return dequantize(v[0], {v[1], v[2]}, {.bits = 9});
+             }).find("int8 numbers have 7 or 8 bits, not 9") != std::string::npos);
   BOOST_TEST(refusal({x, scales, zero_points}, [](const auto& v) {
                return quantize(v[0], {v[1], v[2]}, {.axis = 0});
              }).find("scales must be [] or [3]") != std::string::npos);

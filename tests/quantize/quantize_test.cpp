@@ -173,8 +173,13 @@ BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
 BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
   two_layers net;
   const auto ranges = profile(net.p, net.states, net.samples());
-  for (auto s : schemas) {
-    const auto q = quantize(net.p, net.states, ranges, {.schema = s});
+  for (auto [s, bits] : [] {
+         std::vector<std::pair<schema, int>> all;
+         for (auto s : schemas) all.emplace_back(s, 8), all.emplace_back(s, 7);
+         return all;
+       }()) {
+    const int largest = bits == 7 ? 63 : 127;
+    const auto q = quantize(net.p, net.states, ranges, {.schema = s, .weight_bits = bits});
     const auto w = net.states.find("a.weight")->value().elements<float>(),
                b = net.states.find("a.bias")->value().elements<float>();
     const auto* made = q.states.find("a.weight.int8");
@@ -185,8 +190,9 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
     for (std::size_t o = 0; o < 5; ++o) {
       double max = 0;
       for (std::size_t k = 0; k < 6; ++k) max = std::max(max, std::abs(static_cast<double>(w[o * 6 + k])));
-      const double step = s == schema::symmetric_with_power2_scale ? std::exp2(std::ceil(std::log2(max / 127)))
-                                                                   : static_cast<double>(static_cast<float>(max / 127));
+      const double step = s == schema::symmetric_with_power2_scale
+                              ? std::exp2(std::ceil(std::log2(max / largest)))
+                              : static_cast<double>(static_cast<float>(max / largest));
       BOOST_TEST(static_cast<double>(scales[o]) == step);
       for (std::size_t k = 0; k < 6; ++k)
         BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
@@ -200,7 +206,8 @@ BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
     BOOST_TEST(count(*q.program, "quantize") == 1);
     BOOST_TEST(count(*q.program, "dequantize") == 1);
     const auto expected = run(net.p, net.states, net.samples()[0]), got = run(q, net.samples()[0]);
-    BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.06 : 0.03), name_of(s));
+    BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.06 : 0.03) * (9 - bits),
+               name_of(s));
   }
 }
 
@@ -343,6 +350,22 @@ BOOST_AUTO_TEST_CASE(saved_nets_are_quantized_and_quantized_nets_are_saved) {
                                std::filesystem::file_size(folder / "int8.safetensors"));
   BOOST_TEST(static_cast<double>(sizes.second) < 0.29 * static_cast<double>(sizes.first),
              sizes.first << " " << sizes.second);
+}
+
+BOOST_AUTO_TEST_CASE(files_keep_the_bits_of_weights) {
+  const test_files::folder folder;
+  const lenet_model net({.seed = 42});
+  const auto ranges = profile(net, some_pictures());
+  const auto of_7 = quantize(net, ranges, {.weight_bits = 7}), of_8 = quantize(net, ranges);
+  const std::vector<any_tensor> x{pictures(3, 4)};
+  for (const auto* q : {&of_7, &of_8}) {
+    save_net(folder / "int8", *q->program, q->states);
+    const auto text = test_files::read_raw(folder / "int8.json");
+    BOOST_TEST((text.find("weight_bits") != std::string::npos) == (q == &of_7));
+    const auto again = load_net(folder / "int8");
+    BOOST_TEST((again.program->id() == q->program->id()));
+    BOOST_TEST(same_bytes(run(*q, x)[0], again.factory().create()(x)[0]));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(nets_by_name_are_programs) {
@@ -526,6 +549,8 @@ BOOST_AUTO_TEST_CASE(products_that_lose_too_much_stay_float) {
   BOOST_TEST(none.report.outputs[0].second == 0);
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {.largest_error = 0.1}); }),
                    "value_error: quantize: `largest_error` needs samples to measure errors on, and there are none"));
+  BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {.weight_bits = 6}); }),
+                   "value_error: quantize: `weight_bits` is 6; expected 7 or 8"));
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {.largest_error = -1}, samples); }),
                    "quantize: `largest_error` is -1; expected 0 or more"));
   BOOST_TEST(holds(error_of([&] { quantize(net.p, net.states, ranges, {}, std::vector<std::vector<any_tensor>>{{}}); }),

@@ -212,6 +212,9 @@ void add_conversions(CLI::App& app) {
       ->capture_default_str();
   quantize->add_option("--percentile", q->percentile, "percent of the numbers that --calibration percentile keeps")
       ->capture_default_str();
+  quantize->add_option("--weight-bits", q->weight_bits, "bits of weights: 8, or 7, faster on x86 without VNNI")
+      ->check(CLI::IsMember({7, 8}))
+      ->capture_default_str();
   quantize->add_option("--input", q->inputs,
                        "an input of a sample to measure errors on, NAME=FILE.npy, as `profile` takes them");
   quantize->add_option("--largest-error", q->largest_error,

@@ -26,6 +26,7 @@ void quantize(const quantize_arguments& a) {
                                       .keep_float = a.keep_float,
                                       .calibration = calibration_of(a.calibration),
                                       .percentile = a.percentile,
+                                      .weight_bits = a.weight_bits,
                                       .largest_error = a.largest_error},
                                      samples);
   auto extended = net.metadata;

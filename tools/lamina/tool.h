@@ -66,6 +66,7 @@ struct profile_arguments : model_arguments {
 struct quantize_arguments : model_arguments {
   std::string profile, schema = "asymmetric", calibration = "extrema", out;
   double percentile = 99.99, largest_error = std::numeric_limits<double>::infinity();
+  int weight_bits = 8;
   std::vector<std::string> keep_float, inputs;
   bool json = false;
 };

@@ -142,13 +142,27 @@ value known_int8(node_call& c, std::size_t i, const shape& dims, std::size_t fir
 }
 }  // namespace
 
+// 7 if operand i is known, and as int8 within [-64, 63], else 8.
+static std::int64_t bits_of(const node_call& c, std::size_t i) {
+  const any_tensor* known = c.known(i);
+  if (!known) return 8;
+  const unsigned flip = known->element() == dtype::uint8 ? 128 : 0;
+  const view<const std::byte> all(known->data(), known->bytes());
+  return std::all_of(all.begin(), all.end(),
+                     [&](std::byte b) {
+                       const auto v = static_cast<std::int8_t>(static_cast<unsigned>(b) ^ flip);
+                       return v >= -64 && v <= 63;
+                     })
+             ? 7
+             : 8;
+}
 value real_weights(node_call& c, std::size_t i, std::size_t scale, std::size_t zero_point, std::int64_t axis) {
   const dtype e = c.type(i).element;
   const auto as = int8_scales(c, scale, zero_point, e);
   if (as.scale.empty()) return {};
   const std::int64_t along = as.scale.shape().rank ? axis : 0;
   const value both = int8_halves(c, i, zero_point, axis);
-  if (both.empty()) return lamina::dequantize(int8_operand(c, i), as, {along});
+  if (both.empty()) return lamina::dequantize(int8_operand(c, i), as, {along, bits_of(c, i)});
   const std::int64_t n = both.shape().at(1) / 2;
   const quantization centered{as.scale, c.zeros({dtype::int8, as.scale.shape()})};
   return lamina::dequantize(lamina::slice(both, {.start = 0, .stop = n, .axis = 1}), centered, {along}) +

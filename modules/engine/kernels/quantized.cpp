@@ -38,7 +38,7 @@ template <class Form> struct linear_layout {
   std::size_t rows, bytes;
   explicit linear_layout(long count, long columns, long depth)
       : words(parts_of(depth, Form::numbers)),
-        panel(words * panel_columns * Form::numbers + panel_columns * 4),
+        panel(words * panel_columns * Form::numbers + panel_end<Form>),
         row((words * 4 + 63) / 128 * 128 + 64),
         rows(factor_bytes(columns)),
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
@@ -86,7 +86,8 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
       }
     } else whole = 0;
     pack_words<Form>(a, first, whole, to.words, packed, sums);
-    std::memcpy(packed + to.panel - panel_columns * 4, sums, sizeof sums);
+    std::memcpy(packed + to.panel - panel_end<Form>, sums, sizeof sums);
+    put_saturates<Form>(packed, to.panel, to.panel - panel_end<Form>);
   }
 }
 
@@ -119,7 +120,7 @@ template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_l
 /// The sum of the packed weights of a column.
 template <class Form>
 LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std::int8_t* packed, long o) {
-  return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_columns * 4 + o % panel_columns * 4);
+  return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_end<Form> + o % panel_columns * 4);
 }
 
 /// Negated contribution of the zero point of the weights to the sums of each row.
@@ -270,6 +271,9 @@ template <> struct ways_of<by_fours> {
   using type = way_list<depthwise_by_lanes<by_fours>, depthwise_by_floats, direct<by_fours>>;
 #endif
 };
+template <> struct ways_of<by_bytes> {
+  using type = way_list<depthwise_by_lanes<by_bytes>, depthwise_by_floats, by_winograd<by_pairs>, direct<by_bytes>>;
+};
 #endif
 
 /// Calls f(way) for the first way that takes the window.
@@ -334,19 +338,13 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     }
 }
 
-/// Defines the kernels of a form, with names that end in `suffix`.
+/// Defines the kernels of a form with int8 results, with names that end in `suffix`.
 #define LAMINA_QUANTIZED_FORM(Form, suffix)                                                                \
   void LAMINA_KERNEL(quantized_linear##suffix)(const void* args, void* scratch) noexcept {                 \
     linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                               \
   }                                                                                                        \
   void LAMINA_KERNEL(quantized_conv##suffix)(const void* args, void* scratch) noexcept {                   \
     any_conv<Form, finish>(args, scratch);                                                                 \
-  }                                                                                                        \
-  void LAMINA_KERNEL(integer_conv##suffix)(const void* args, void* scratch) noexcept {                     \
-    any_conv<Form, sums_result>(args, scratch);                                                            \
-  }                                                                                                        \
-  void LAMINA_KERNEL(integer_linear##suffix)(const void* args, void* scratch) noexcept {                   \
-    sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                                   \
   }                                                                                                        \
   std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept { \
     const std::size_t terms = a->has_w_zero_point ? whole_lines(a->rows * 4) : 0;                          \
@@ -371,22 +369,33 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
     const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                   \
     with_way<Form>(a.w, [&](auto way) __attribute__((always_inline)) { way.pack(a); });                    \
   }
-#define LAMINA_QUANTIZED_PRODUCTS(suffix)              \
-  {&LAMINA_KERNEL(quantized_linear##suffix),           \
-   &LAMINA_KERNEL(quantized_conv##suffix),             \
-   &LAMINA_KERNEL(integer_linear##suffix),             \
-   &LAMINA_KERNEL(integer_conv##suffix),               \
-   &LAMINA_KERNEL(quantized_linear##suffix##_scratch), \
-   &LAMINA_KERNEL(quantized_conv##suffix##_scratch),   \
-   &LAMINA_KERNEL(quantized_linear##suffix##_packed),  \
-   &LAMINA_KERNEL(quantized_conv##suffix##_packed),    \
-   &LAMINA_KERNEL(quantized_conv##suffix##_order),     \
-   &LAMINA_KERNEL(quantized_linear##suffix##_pack),    \
+/// The same with int32 results.
+#define LAMINA_INTEGER_FORM(Form, suffix)                                                \
+  void LAMINA_KERNEL(integer_conv##suffix)(const void* args, void* scratch) noexcept {   \
+    any_conv<Form, sums_result>(args, scratch);                                          \
+  }                                                                                      \
+  void LAMINA_KERNEL(integer_linear##suffix)(const void* args, void* scratch) noexcept { \
+    sums<Form>(*static_cast<const integer_linear_args*>(args), scratch);                 \
+  }
+#define LAMINA_QUANTIZED_PRODUCTS(suffix, integer_linear, integer_conv) \
+  {&LAMINA_KERNEL(quantized_linear##suffix),                            \
+   &LAMINA_KERNEL(quantized_conv##suffix),                              \
+   integer_linear,                                                      \
+   integer_conv,                                                        \
+   &LAMINA_KERNEL(quantized_linear##suffix##_scratch),                  \
+   &LAMINA_KERNEL(quantized_conv##suffix##_scratch),                    \
+   &LAMINA_KERNEL(quantized_linear##suffix##_packed),                   \
+   &LAMINA_KERNEL(quantized_conv##suffix##_packed),                     \
+   &LAMINA_KERNEL(quantized_conv##suffix##_order),                      \
+   &LAMINA_KERNEL(quantized_linear##suffix##_pack),                     \
    &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
+LAMINA_INTEGER_FORM(by_pairs, )
 #if defined(__AVX2__)
 LAMINA_QUANTIZED_FORM(by_fours, _vnni)
+LAMINA_INTEGER_FORM(by_fours, _vnni)
+LAMINA_QUANTIZED_FORM(by_bytes, _bytes)
 int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
 #else
 int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
@@ -499,9 +508,11 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(quantize_f32),
     &LAMINA_KERNEL(dequantize_i8),
 #if defined(__AVX2__)
-    {LAMINA_QUANTIZED_PRODUCTS(), LAMINA_QUANTIZED_PRODUCTS(_vnni)},
+    {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)),
+     LAMINA_QUANTIZED_PRODUCTS(_vnni, &LAMINA_KERNEL(integer_linear_vnni), &LAMINA_KERNEL(integer_conv_vnni)),
+     LAMINA_QUANTIZED_PRODUCTS(_bytes, nullptr, nullptr)},
 #else
-    {LAMINA_QUANTIZED_PRODUCTS(), {}},
+    {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)), {}, {}},
 #endif
     &LAMINA_KERNEL(quantized_form),
     &LAMINA_KERNEL(quantized_average_pool),

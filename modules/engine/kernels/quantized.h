@@ -86,7 +86,8 @@ struct quantized_conv_pack_args {
 /// one is of Winograd convolutions, which compute pairs of rows.
 inline constexpr int conv_order_of_depthwise = 2, conv_order_of_converted = 3, conv_order_of_winograd = 5;
 
-/// One form of the products; each packs weights in its own layout.
+/// One form of the products; each packs weights in its own layout. Results are the same. `sums` and `conv_sums` are
+/// null in the form for weights of 7 bits.
 struct quantized_products {
   kernel linear;     // args: quantized_linear_args
   kernel conv;       // args: quantized_conv_args
@@ -200,8 +201,9 @@ struct quantized_blocked_functions {
 
 struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
-  /// The product forms of this set; `form()` returns the index of the fastest one that the processor supports.
-  quantized_products products[2];
+  /// The product forms of this set; `form()` returns the index of the fastest one for any weights that the processor
+  /// supports, 0 or 1. Where it is 0, the last one is faster for weights of 7 bits; null if the set has none.
+  quantized_products products[3];
   int (*form)() noexcept;
   kernel average_pool;  // args: quantized_average_args
   kernel add;           // args: quantized_add_args

@@ -317,6 +317,7 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
                   a.in + n * image,
                   a.in + (a.first + a.count) * image,
                   a.packed,
+                  false,
                   nullptr,
                   0,
                   0,

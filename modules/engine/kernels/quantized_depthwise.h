@@ -170,7 +170,7 @@ LAMINA_INLINE void pack_depthwise(const quantized_conv_pack_args& a) {
   auto* to = reinterpret_cast<float*>(a.packed);
   for (long i = 0; i < a.w.out_channels * depthwise_layout::packed(a.w); ++i) to[i] = static_cast<float>(a.weight[i]);
 }
-template <class Result> LAMINA_INLINE void depthwise(const quantized_conv_args& args, void* scratch) {
+template <class Result> LAMINA_APART void depthwise(const quantized_conv_args& args, void* scratch) {
   const quantized_conv_args a = args;
   const window& w = a.w;
   const depthwise_layout has(w);

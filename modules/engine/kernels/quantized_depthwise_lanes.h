@@ -39,7 +39,7 @@ template <class Form> struct depthwise_lanes_layout {
            w.rows_under(1) * w.columns_under(w.out_width) * word_bytes <= max_bytes && w.width <= 4096;
   }
   /// Bytes of 16 packed filters, with their sums at the end.
-  long packed() const { return taps * word_bytes + panel_columns * 4; }
+  long packed() const { return taps * word_bytes + panel_end<Form>; }
 };
 
 /// [block of 16 filters][row][word][filter][tap]; zeros beyond the taps of a row.
@@ -58,6 +58,8 @@ template <class Form> LAMINA_INLINE void pack_depthwise_lanes(const quantized_co
       }
     write(to + has.taps * has.word_bytes, sum);
   }
+  for (long p = 0; p < panels_of(w.channels); ++p)
+    put_saturates<Form>(a.packed + p * has.packed(), has.packed(), has.taps * has.word_bytes);
 }
 
 /// 16 channels of an image.
@@ -123,9 +125,10 @@ template <class Form, class Result> struct depthwise_lanes_run {
     }
     until(has.pitch);
   }
-  /// N neighboring results of a row.
-  template <int N> LAMINA_INLINE void tile(const std::int8_t* words, const std::int8_t* filters,
-                                           const std::int32_t* bias, const float* factor, number* to) const {
+  /// N neighboring results of a row. `Exact`: the form of their products.
+  template <class Exact, int N> LAMINA_INLINE void tile(const std::int8_t* words, const std::int8_t* filters,
+                                                        const std::int32_t* bias, const float* factor,
+                                                        number* to) const {
     constexpr int registers_of_pixel = whole<Form>, bytes_of_register = Form::lanes * 4;
     const auto* at = reinterpret_cast<const long*>(scratch + has.at);
     const long step = w.stride_w * word_bytes;
@@ -143,7 +146,7 @@ template <class Form, class Result> struct depthwise_lanes_run {
         const auto tap = Form::words(filters + j * bytes_of_register);
         LAMINA_UNROLL
         for (int i = 0; i < N; ++i)
-          s[i][j] = Form::plus(s[i][j], Form::words(from + i * step + j * bytes_of_register), tap);
+          s[i][j] = Exact::plus(s[i][j], Form::words(from + i * step + j * bytes_of_register), tap);
       }
     }
     LAMINA_UNROLL
@@ -158,13 +161,16 @@ template <class Form, class Result> struct depthwise_lanes_run {
   LAMINA_INLINE void rows(long count, const std::int8_t* filters, const std::int32_t* bias, const float* factor,
                           number* out, long channels) const {
     constexpr int together = layout::together;
+    const bool saturates = words_saturate<Form>(filters, has.packed());
     auto* pixels = reinterpret_cast<number*>(scratch + has.results);
     number* to = pixels;
     for (long y = 0; y < count; ++y) {
       const std::int8_t* words = scratch + has.words + y * w.stride_h * has.pitch * word_bytes;
       long x = 0;
       const auto next = [&]<int N>(std::integral_constant<int, N>) __attribute__((always_inline)) {
-        tile<N>(words + x * w.stride_w * word_bytes, filters, bias, factor, to);
+        with_exact_form<Form>(saturates, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+          tile<Exact, N>(words + x * w.stride_w * word_bytes, filters, bias, factor, to);
+        });
         x += N, to += N * panel_columns;
       };
       while (x + together <= w.out_width) next(std::integral_constant<int, together>());
@@ -186,7 +192,7 @@ template <class Form, class Result> LAMINA_INLINE void depthwise_lanes(const qua
       at[i * has.words_of_row + j] = (i * w.dilation_h * has.pitch + Form::numbers * j * w.dilation_w) * has.word_bytes;
   const factors by =
       factors_of<Form, Result>(a.to, w.channels, memory + has.factors, [&](long o) __attribute__((always_inline)) {
-        return read<std::int32_t>(a.packed + (o / panel_columns + 1) * has.packed() - panel_columns * 4 +
+        return read<std::int32_t>(a.packed + (o / panel_columns + 1) * has.packed() - panel_end<Form> +
                                   o % panel_columns * 4);
       });
   const long plane = w.height * w.width, results = w.out_height * w.out_width, end_row = a.first_row + a.rows;

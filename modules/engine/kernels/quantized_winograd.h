@@ -236,8 +236,7 @@ template <class Form, class Result> struct winograd_run {
   }
 };
 
-template <class Form, class Result>
-LAMINA_INLINE void conv_by_winograd(const quantized_conv_args& args, void* scratch) {
+template <class Form, class Result> LAMINA_APART void conv_by_winograd(const quantized_conv_args& args, void* scratch) {
   const quantized_conv_args a = args;
   const window& w = a.w;
   const winograd_layout has(w);

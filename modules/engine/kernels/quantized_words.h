@@ -102,6 +102,7 @@ inline constexpr int registers = 16;
 struct by_pairs {
   static constexpr int numbers = 2, shift = 0, registers_of_sums = this_isa == isa::neon64 ? 2 : 1;
   static constexpr std::int8_t flip = 0;
+  static constexpr bool saturates = false;
 #if defined(__AVX512BW__)
   static constexpr int lanes = 16;
   using vector = __m512i;
@@ -169,29 +170,19 @@ struct by_pairs {
 
 #if defined(__AVX2__)
 
-/// Words of four bytes, unsigned in x.  For processors with VNNI in registers of this set. VNNI through inline asm:
-/// enabling it for the compiler would leak it into the other form.
-struct by_fours {
+/// Words of four bytes, unsigned in x.
+struct words_of_four {
   static constexpr int numbers = 4, shift = 128, registers_of_sums = 1;
   static constexpr std::int8_t flip = -128;
+  static constexpr bool saturates = false;
 #if defined(__AVX512BW__)
   static constexpr int lanes = 16;
   using vector = __m512i;
   LAMINA_INLINE static vector everywhere(const void* p) { return _mm512_set1_epi32(read<std::int32_t>(p)); }
-  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
-    asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
-    return s;
-  }
-  static constexpr unsigned leaf = 0, bit = 11;  // in ecx
 #else
   static constexpr int lanes = 8;
   using vector = __m256i;
   LAMINA_INLINE static vector everywhere(const void* p) { return _mm256_set1_epi32(read<std::int32_t>(p)); }
-  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(x), "x"(w));
-    return s;
-  }
-  static constexpr unsigned leaf = 1, bit = 4;  // in eax
 #endif
   using sums = vector;
   LAMINA_INLINE static sums none() { return vector{}; }
@@ -200,6 +191,24 @@ struct by_fours {
   LAMINA_INLINE static void put(std::int32_t* p, sums s) { write(p, s); }
   LAMINA_INLINE static void put_x(std::int8_t* p, bytes<64> v) { write(p, v ^ bytes<64>(flip)); }
   LAMINA_INLINE static void put_number(std::int8_t* word, long part, std::int8_t v) { word[part] = v; }
+};
+
+/// For processors with VNNI in registers of this set. VNNI through inline asm: enabling it for the compiler would leak
+/// it into the other forms.
+struct by_fours : words_of_four {
+#if defined(__AVX512BW__)
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
+    return s;
+  }
+  static constexpr unsigned leaf = 0, bit = 11;  // in ecx
+#else
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(s) : "x"(x), "x"(w));
+    return s;
+  }
+  static constexpr unsigned leaf = 1, bit = 4;  // in eax
+#endif
   static int there() noexcept {
     unsigned a = 0, b = 0, c = 0, d = 0;
     if (!__get_cpuid_count(7, leaf, &a, &b, &c, &d)) return 0;
@@ -207,7 +216,62 @@ struct by_fours {
   }
 };
 
+/// Sums of two products of bytes in 16 bits, which saturate unless weights have 7 bits.
+struct by_split_bytes;
+struct by_bytes : words_of_four {
+  static constexpr bool saturates = true;
+  using exact = by_split_bytes;  // the same words, for any weights
+#if defined(__AVX512BW__)
+  LAMINA_INLINE static vector pairs(vector x, vector w, short factor) {
+    return _mm512_madd_epi16(_mm512_maddubs_epi16(x, w), _mm512_set1_epi16(factor));
+  }
+  LAMINA_INLINE static vector add(vector a, vector b) { return _mm512_add_epi32(a, b); }
+#else
+  LAMINA_INLINE static vector pairs(vector x, vector w, short factor) {
+    return _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), _mm256_set1_epi16(factor));
+  }
+  LAMINA_INLINE static vector add(vector a, vector b) { return _mm256_add_epi32(a, b); }
 #endif
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) { return add(s, pairs(x, w, 1)); }
+};
+/// A weight is split in two parts, of which none lets a sum saturate: half of it, rounded down, and its last bit.
+struct by_split_bytes : by_bytes {
+  static constexpr bool saturates = false;
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
+    using all = bytes<sizeof(vector)>;
+    const all weights = __builtin_bit_cast(all, w);
+    const auto half = __builtin_bit_cast(vector, weights >> 1), last = __builtin_bit_cast(vector, weights & 1);
+    return add(add(s, pairs(x, half, 2)), pairs(x, last, 1));
+  }
+};
+
+#endif
+
+/// Whether sums of words of weights saturate: two neighbors of the same sign add up to more than 128.
+LAMINA_INLINE bool any_saturates(const std::int8_t* weights, long bytes) {
+  bool any = false;
+  for (long i = 0; i < bytes; i += 2) {
+    const int a = weights[i], b = weights[i + 1];
+    any |= (a > 0 ? a : 0) + (b > 0 ? b : 0) > 128 || (a < 0 ? a : 0) + (b < 0 ? b : 0) < -128;
+  }
+  return any;
+}
+/// Bytes at the end of a panel of 16 filters: the sums of their weights, and whether sums of products saturate.
+template <class Form> inline constexpr long panel_end = panel_columns * 4 + (Form::saturates ? 64 : 0);
+/// Writes at the end of `all` bytes whether sums of the first `words` bytes saturate.
+template <class Form> LAMINA_INLINE void put_saturates(std::int8_t* packed, long all, long words) {
+  if constexpr (Form::saturates) write(packed + all - 64, static_cast<std::int32_t>(any_saturates(packed, words)));
+}
+template <class Form> LAMINA_INLINE bool words_saturate(const std::int8_t* packed, long all) {
+  if constexpr (Form::saturates) return read<std::int32_t>(packed + all - 64) != 0;
+  else return false;
+}
+/// Calls run(form) with the form that is exact for weights.
+template <class Form, class Run> LAMINA_INLINE void with_exact_form(bool saturates, Run run) {
+  if constexpr (Form::saturates)
+    if (saturates) return run(typename Form::exact());
+  run(Form());
+}
 
 /// Vectors per panel of 16 lanes.
 template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
@@ -324,11 +388,17 @@ LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long*
   alignas(64) std::int32_t sums[max_sums<Form>];
   constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
   const auto run = [&]<int NV>(long p, long max, std::integral_constant<int, NV>) __attribute__((always_inline)) {
+    constexpr int wide = (NV + whole<Form> - 1) / whole<Form>;
+    const std::int8_t* of = panel + p * panel_step;
+    bool saturates = false;
+    for (int j = 0; j < wide; ++j) saturates |= words_saturate<Form>(of + j * panel_step, panel_step);
     even_parts(rows, max, [&](long r, int tall) __attribute__((always_inline)) {
       with_rows<max_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        filter_tile<Form, MR, NV, Scattered>(words, at, x + r, panel + p * panel_step, panel_step, sums);
+        with_exact_form<Form>(saturates, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+          filter_tile<Exact, MR, NV, Scattered>(words, at, x + r, of, panel_step, sums);
+        });
       });
-      each(r, tall, p, (NV + whole<Form> - 1) / whole<Form>, static_cast<const std::int32_t*>(sums));
+      each(r, tall, p, wide, static_cast<const std::int32_t*>(sums));
     });
   };
   const long panels = panels_of(columns);

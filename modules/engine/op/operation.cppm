@@ -45,13 +45,19 @@ template <class T> std::uint64_t hash_member(const T& v) {
   else if constexpr (std::same_as<T, product_type>) return static_cast<std::uint64_t>(v.type_);
   else return static_cast<std::uint64_t>(v);
 }
-/// Whether a member is the attributes' `later` (added after the others) and has its default: such a member is omitted,
-/// so that ids of programs and files do not change.
+/// Whether a member was added after the others: it is the attributes' `later`, or one of them.
+template <class A> constexpr bool is_later(std::string_view name) {
+  if constexpr (!requires { A::later; }) return false;
+  else if constexpr (std::same_as<decltype(A::later), const std::string_view>) return name == A::later;
+  else return std::ranges::find(A::later, name) != A::later.end();
+}
+/// Whether a member was added later and has its default: such a member is omitted, so that ids of programs and files do
+/// not change.
 template <class A, class M> bool is_omitted(std::string_view name, const M& m) {
   bool same = false;
   if constexpr (requires { A::later; }) {
     const A defaults{};
-    if (name == A::later)
+    if (is_later<A>(name))
       A::members(defaults, [&]<class D>(std::string_view other, const D& d) {
         if constexpr (std::same_as<D, M>) same = same || (other == name && d == m);
       });

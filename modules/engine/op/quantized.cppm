@@ -13,18 +13,23 @@ import lamina.std;
 
 namespace lamina {
 
-/// Axis along which scales and zero points vary, where there is more than one of each.
+/// Axis along which scales and zero points vary, where there is more than one of each. `bits`: of int8 numbers to
+/// dequantize, 7 if they are known to be within [-64, 63], else 8; a product of such weights has it as `weight_bits`.
 struct quantize_attributes {
-  std::int64_t axis = 0;
-  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis); }
+  std::int64_t axis = 0, bits = 8;
+  static constexpr std::string_view later = "bits";
+  static constexpr void members(auto& a, auto&& f) { f("axis", a.axis), f("bits", a.bits); }
   bool operator==(const quantize_attributes&) const = default;
 };
-/// `low`, `high`: bounds of the int8 result; with a fused relu `low` is the zero point.
+/// `low`, `high`: bounds of the int8 result; with a fused relu `low` is the zero point. `weight_bits`: 7 if weights are
+/// within [-64, 63], which processors without VNNI multiply faster, else 8. Results do not depend on it.
 struct quantized_linear_attributes {
   std::int64_t low = -128, high = 127;
   bool transposed = false;  ///< weights are [in, out]
+  std::int64_t weight_bits = 8;
+  static constexpr std::string_view later = "weight_bits";
   static constexpr void members(auto& a, auto&& f) {
-    f("low", a.low), f("high", a.high), f("transposed", a.transposed);
+    f("low", a.low), f("high", a.high), f("transposed", a.transposed), f("weight_bits", a.weight_bits);
   }
   bool operator==(const quantized_linear_attributes&) const = default;
 };
@@ -51,13 +56,14 @@ struct integer_linear_attributes {
   static constexpr void members(auto& a, auto&& f) { f("transposed", a.transposed); }
   bool operator==(const integer_linear_attributes&) const = default;
 };
+/// `low`, `high`, `weight_bits`: as in `quantized_linear_attributes`.
 struct quantized_conv2d_attributes {
   conv2d_attributes conv;
-  std::int64_t low = -128, high = 127;
-  static constexpr std::string_view later = conv2d_attributes::later;
+  std::int64_t low = -128, high = 127, weight_bits = 8;
+  static constexpr std::array<std::string_view, 2> later{conv2d_attributes::later, quantized_linear_attributes::later};
   static constexpr void members(auto& a, auto&& f) {
     conv2d_attributes::members(a.conv, f);
-    f("low", a.low), f("high", a.high);
+    f("low", a.low), f("high", a.high), f("weight_bits", a.weight_bits);
   }
   bool operator==(const quantized_conv2d_attributes&) const = default;
 };

@@ -25,16 +25,29 @@ namespace lamina {
 namespace {
 
 const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
-// The products for this machine; their form distinguishes weights packed for different machines.
-const kernels::quantized_products& products(const emission& e) { return functions(e).products[functions(e).form()]; }
+// The fastest form of products with any weights for this machine, or that without VNNI if LAMINA_VNNI is 0.
+int machine_form(const kernels::quantized_functions& f) {
+  static const bool without_vnni = [] {
+    const char* set = std::getenv("LAMINA_VNNI");
+    return set && std::string_view(set) == "0";
+  }();
+  return without_vnni ? 0 : f.form();
+}
+// The form of products with weights of some bits. It distinguishes weights packed for different machines.
+int form_of(const emission& e, std::int64_t weight_bits = 8) {
+  const auto& f = functions(e);
+  const int any = machine_form(f);
+  return any == 0 && weight_bits <= 7 && f.products[2].linear ? 2 : any;
+}
+const kernels::quantized_products& products(const emission& e, int form) { return functions(e).products[form]; }
+const kernels::quantized_products& products(const emission& e) { return products(e, form_of(e)); }
 // The kernels of images in channel blocks; null if there are none for this instruction set on this machine.
 const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
   const auto& f = kernels::quantized_of(set);
-  return f.blocked && f.form() == 1 ? f.blocked : nullptr;
+  return f.blocked && machine_form(f) == 1 ? f.blocked : nullptr;
 }
 // Those that compute a result in channel blocks, which the planner chooses only where they are.
 const kernels::quantized_blocked_functions& blocks_of(const emission& e) { return *functions(e).blocked; }
-std::uint64_t form_of(const emission& e) { return static_cast<std::uint64_t>(functions(e).form()); }
 
 // Channels of a block.
 constexpr std::int64_t block_channels = 16;
@@ -64,11 +77,19 @@ bool along(const tensor_type& t, dim extent, std::string_view what, inference& o
   return false;
 }
 
+// Checks the bits of weights, or of numbers to dequantize.
+bool bits_of_numbers(std::int64_t bits, std::string_view what, inference& out) {
+  if (bits == 7 || bits == 8) return true;
+  out.why << what << " have 7 or 8 bits, not " << bits;
+  return false;
+}
+
 void infer_change(const quantize_attributes& a, view<const tensor_type> in, dtype from, dtype to, inference& out) {
   const shape& x = in[0].dims;
   if (in[0].element != from)
     return out.refuse(in[0].element, name_of(from), from == dtype::float32 ? "float" : "std::int8_t");
   if (!is(in[1], dtype::float32, "scales", out) || !is(in[2], dtype::int8, "zero points", out)) return;
+  if (!bits_of_numbers(a.bits, "int8 numbers", out)) return;
   if (in[1].dims.rank || in[2].dims.rank) {
     const int axis = detail::normal_axis(a.axis, x.rank);
     if (axis < 0) {
@@ -116,7 +137,7 @@ bool result_operands(const tensor_type& scale, const tensor_type& zero_point, st
   return false;
 }
 // Checks the common operands of both products, except x and weights; `out_channels` is the first extent of the weights.
-bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t high, inference& out) {
+template <class Attributes> bool product_operands(const Attributes& a, view<const tensor_type> in, inference& out) {
   if (in[0].element != dtype::int8) {
     out.refuse(in[0].element, "int8", "std::int8_t");
     return false;
@@ -126,7 +147,7 @@ bool product_operands(view<const tensor_type> in, std::int64_t low, std::int64_t
   if (!is(in[3], dtype::int8, "weights", out) || !is(in[4], dtype::float32, "scales of weights", out) ||
       !is(in[5], dtype::int32, "bias", out))
     return false;
-  return result_operands(in[6], in[7], low, high, out);
+  return bits_of_numbers(a.weight_bits, "weights", out) && result_operands(in[6], in[7], a.low, a.high, out);
 }
 bool product_channels(view<const tensor_type> in, dim channels, inference& out) {
   if (!along(in[4], channels, "scales of weights", out)) return false;
@@ -179,16 +200,16 @@ struct linear_call {
   buffer_ref packed{};
   std::int64_t panel_bytes = 0;
 
-  linear_call(emission& e, std::size_t weights, bool transposed) {
+  linear_call(emission& e, int form, std::size_t weights, bool transposed) {
     const shape &w = e.in_type(weights).dims, &y = e.out_type(0).dims;
     all = y.size();
     columns = w.at(transposed ? 1 : 0), depth = w.at(transposed ? 0 : 1);
     rows = all ? all / columns : 0;
     if (all == 0) return;
-    const auto& f = products(e);
+    const auto& f = products(e, form);
     const auto bytes = f.linear_packed_bytes(columns, depth);
     panel_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(panel_columns, depth));
-    const std::uint64_t format = 0x716c0000u | form_of(e) | (transposed ? 0x100u : 0u);
+    const std::uint64_t format = 0x716c0000u | static_cast<std::uint64_t>(form) | (transposed ? 0x100u : 0u);
     packed = weights_of(e, weights, format, bytes, [&](buffer_ref from, buffer_ref to) {
       kernels::quantized_linear_pack_args p{columns, depth,  transposed ? 1 : depth, transposed ? columns : 1,
                                             nullptr, nullptr};
@@ -351,17 +372,17 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
 }
 
 // A convolution whose weights are operand `weight`, cut into images, or rows or filters of one image's results.
-template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, std::size_t weight,
+template <class Operands> void emit_convolution(emission& e, const conv2d_attributes& c, int form, std::size_t weight,
                                                 const kernels::quantized_conv_args& whole, kernels::kernel run,
                                                 Operands add) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(weight).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto& f = products(e);
+  const auto& f = products(e, form);
   const kernels::window window = window_of(c, x, w, y);
   const int order = f.conv_order(&window);
   const bool winograd = order == kernels::conv_order_of_winograd;
-  const auto format =
-      0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 | static_cast<std::uint64_t>(order) << 4 | form_of(e);
+  const auto format = 0x71630000u | static_cast<std::uint64_t>(c.groups) << 32 |
+                      static_cast<std::uint64_t>(order) << 4 | static_cast<std::uint64_t>(form);
   const buffer_ref packed = weights_of(
       e, weight, format, f.conv_packed_bytes(&window),
       [&](buffer_ref from, buffer_ref to) {
@@ -477,16 +498,17 @@ void block_linear::emit(emission& e) {
 }
 
 void quantized_linear::infer(const attributes& a, view<const tensor_type> in, inference& out) {
-  if (!product_operands(in, a.low, a.high, out)) return;
+  if (!product_operands(a, in, out)) return;
   const auto y = linear_result(in[0].dims, in[3].dims, a.transposed, out);
   if (y && product_channels(in, y->back(), out)) out.result(dtype::int8, *y);
 }
 void quantized_linear::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
-  const linear_call call(e, 3, at.transposed);
+  const int form = form_of(e, at.weight_bits);
+  const linear_call call(e, form, 3, at.transposed);
   if (call.all == 0) return;
   e.kernel("packed");
-  const auto& f = products(e);
+  const auto& f = products(e, form);
   call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     kernels::quantized_linear_args part{};
     part.rows = rows, part.columns = columns, part.depth = part.x_row = call.depth;
@@ -598,7 +620,7 @@ void integer_linear::infer(const attributes& a, view<const tensor_type> in, infe
   if (const auto y = linear_result(in[0].dims, in[2].dims, a.transposed, out)) out.result(dtype::int32, *y);
 }
 void integer_linear::emit(emission& e) {
-  const linear_call call(e, 2, e.attributes<attributes>().transposed);
+  const linear_call call(e, form_of(e), 2, e.attributes<attributes>().transposed);
   if (call.all == 0) return;
   e.kernel("packed");
   const auto& f = products(e);
@@ -618,7 +640,7 @@ void integer_linear::emit(emission& e) {
 }
 
 void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, inference& out) {
-  if (!product_operands(in, a.low, a.high, out)) return;
+  if (!product_operands(a, in, out)) return;
   shape x = in[0].dims;
   if (twice(a, x, in[3].dims)) x[1] = dim(2 * x.at(1));
   const tensor_type as_float[] = {{dtype::float32, x}, {dtype::float32, in[3].dims}};
@@ -648,7 +670,8 @@ void quantized_conv2d::emit(emission& e) {
   kernels::quantized_conv_args whole{};
   whole.repeats = twice(at, x, w) ? 2 : 1;
   whole.to = requantization_of(e, at.low, at.high);
-  emit_convolution(e, at.conv, 3, whole, products(e).conv,
+  const int form = form_of(e, at.weight_bits);
+  emit_convolution(e, at.conv, form, 3, whole, products(e, form).conv,
                    [&](auto& a, auto& where) { add_operands(e, a.to, 0, where); });
 }
 
@@ -664,7 +687,7 @@ void integer_conv2d::infer(const attributes& a, view<const tensor_type> in, infe
 void integer_conv2d::emit(emission& e) {
   kernels::quantized_conv_args whole{};
   whole.repeats = 1;
-  emit_convolution(e, e.attributes<attributes>(), 2, whole, products(e).conv_sums,
+  emit_convolution(e, e.attributes<attributes>(), form_of(e), 2, whole, products(e).conv_sums,
                    [&](auto& a, auto& where) { where.push_back({&a.to.x_zero_point, e.in(1)}); });
 }
 

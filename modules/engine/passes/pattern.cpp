@@ -64,12 +64,12 @@ struct pattern_match {
   product_type compute{};  // rounding of its products
   shape form{}, result{};
   bool turned[4]{};
-  // Patterns of quantized nets: the program, the main operation and those beside it, bounds of the result, and of each
-  // operand whether it has the result's scale and zero point.
+  // Patterns of quantized nets: the program, the main operation and those beside it, bounds of the result, the bits of
+  // weights, and of each operand whether it has the result's scale and zero point.
   const program* from = nullptr;
   std::int32_t node = -1;
   std::vector<std::int32_t> nodes{};
-  std::int64_t low = -128, high = 127;
+  std::int64_t low = -128, high = 127, bits = 8;
   std::vector<char> same{};
   std::string why{};  // a near miss: what `node` is not, and what is missing
 };

@@ -26,11 +26,12 @@ namespace lamina::rewriting {
 struct int8_value {
   value_id q{}, scale{}, zero_point{};
   int axis = 0;
+  std::int64_t bits = 8;
 };
 std::optional<int8_value> int8_source(const pattern_graph& g, value_id v) {
   if (!g.is<op::dequantize>(v)) return {};
-  const auto axis = static_cast<int>(g.at(v).attributes_as<quantize_attributes>().axis);
-  return int8_value{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2), axis};
+  const auto& a = g.at(v).attributes_as<quantize_attributes>();
+  return int8_value{g.operand(v, 0), g.operand(v, 1), g.operand(v, 2), static_cast<int>(a.axis), a.bits};
 }
 bool is_one(const pattern_graph& g, value_id v) { return g.type(v).dims.rank == 0; }
 std::optional<int8_value> scalar_int8_source(const pattern_graph& g, value_id v) {
@@ -156,7 +157,7 @@ bool read_operands(const pattern_graph& g, int8_product& p, int w_axis, int axis
 void take_product(const int8_product& p, const int8_ending& e, pattern_match& m) {
   m.values = {p.x.q, p.x.scale, p.x.zero_point, p.w.q, p.w.scale, e.scale, e.zero_point};
   if (p.bias) m.values.push_back(p.bias);
-  m.low = e.low, m.high = e.high;
+  m.low = e.low, m.high = e.high, m.bits = p.w.bits;
 }
 // Zero padding before the product becomes padding of int8 numbers with the zero point.
 value_id without_borders(const pattern_graph& g, value_id v, std::vector<std::int32_t>& borders) {
@@ -436,11 +437,11 @@ value make_quantized_conv2d(const pattern_match& m, operands_of_match in) {
   }
   const auto& conv = m.from->at({m.node, 0}).attributes_as<conv2d_attributes>();
   const value bias = integer_bias(in, in[3].shape().at(0));
-  return quantized_conv2d(x, {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {conv, m.low, m.high});
+  return quantized_conv2d(x, {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {conv, m.low, m.high, m.bits});
 }
 value make_quantized_linear(const pattern_match& m, operands_of_match in) {
   const value bias = integer_bias(in, in[3].shape().at(m.flag ? 1 : 0));
-  return quantized_linear(in[0], {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {m.low, m.high, m.flag});
+  return quantized_linear(in[0], {in[1], in[2]}, {in[3], in[4], bias}, {in[5], in[6]}, {m.low, m.high, m.flag, m.bits});
 }
 // Applies the operation of a node with one operand to x.
 value applied_to(const program& from, std::int32_t i, const value& x) {

@@ -192,6 +192,12 @@ class quantizing {
     value weight, scale;
     std::vector<float> scales;
   };
+  double largest_weight() const { return options_.weight_bits == 7 ? 63 : 127; }
+  // The scale at which `max` is the largest weight, or a power of two that is not below it.
+  float scale_of_weights(double max, quantization_schema schema) const {
+    const double range = max * (127 / largest_weight());
+    return numbers_for(-range, range, schema).scale;
+  }
   // One scale per output channel, no zero points.
   const weights& weights_of(const product_site& s, bool conv) {
     const node& n = found_.of().at(s.node);
@@ -218,10 +224,11 @@ class quantizing {
       const auto schema = options_.schema == quantization_schema::symmetric_with_power2_scale
                               ? options_.schema
                               : quantization_schema::symmetric;
-      made.scales.push_back(numbers_for(-max, max, schema).scale);
+      made.scales.push_back(scale_of_weights(max, schema));
+      const double largest = largest_weight();
       for (std::size_t k = 0; k < depth; ++k)
         q[o * depth + k] = static_cast<std::int8_t>(
-            std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -127.0, 127.0));
+            std::clamp(std::nearbyint(at(o, k) / static_cast<double>(made.scales[o])), -largest, largest));
     }
     made.weight =
         state(s.name + ".int8",
@@ -257,8 +264,11 @@ class quantizing {
     value q;
     if (conv)
       q = quantized_conv2d(x.q, scalars(x.numbers), with, scalars(y),
-                           {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high)});
-    else q = quantized_linear(x.q, scalars(x.numbers), with, scalars(y), {within(s.low), within(s.high)});
+                           {*static_cast<const conv2d_attributes*>(n.attributes.get()), within(s.low), within(s.high),
+                            options_.weight_bits});
+    else
+      q = quantized_linear(x.q, scalars(x.numbers), with, scalars(y),
+                           {within(s.low), within(s.high), false, options_.weight_bits});
     made_->path.clear();
     int8_[s.result] = {q, y};
   }
@@ -403,6 +413,8 @@ quantized_program quantize(const program& p, const parameter_store& states, cons
   text t;
   if (!(o.largest_error >= 0))
     detail::raise(error_kind::value, t << "quantize: `largest_error` is " << o.largest_error << "; expected 0 or more");
+  if (o.weight_bits != 7 && o.weight_bits != 8)
+    detail::raise(error_kind::value, t << "quantize: `weight_bits` is " << o.weight_bits << "; expected 7 or 8");
   if (std::isfinite(o.largest_error) && samples.empty())
     detail::raise(error_kind::value,
                   "quantize: `largest_error` needs samples to measure errors on, and there are none");
