@@ -69,6 +69,37 @@ BOOST_AUTO_TEST_CASE(one_convolution) {
       }
 }
 
+// Results in blocks are converted into the caller's memory, also if a view of them is given; only one that is given twice
+// is copied.
+BOOST_AUTO_TEST_CASE(results_are_converted_into_outputs) {
+  const auto copies = [](const plan& p) {
+    return std::count_if(p.stages().begin(), p.stages().end(), [](const auto& s) { return s.line < 0; });
+  };
+  for (const std::int64_t out : {16, 19, 32}) {
+    const auto y_of = [&](small_graph& g, const value& x) {
+      return relu(conv2d(x, weight(g, "w", {out, 16, 3, 3}), {.padding = 1}));
+    };
+    const auto flat = [&](const value& y) { return reshape(y, shape{2, out * 99}); };
+    for (const int threads : {1, 2}) {
+      const auto alone =
+          equal_layouts({2, 16, 9, 11}, [&](small_graph& g, const value& x) { return values{y_of(g, x)}; }, threads);
+      BOOST_TEST(copies(*alone) == 0);
+      const auto viewed = equal_layouts(
+          {2, 16, 9, 11}, [&](small_graph& g, const value& x) { return values{flat(y_of(g, x))}; }, threads);
+      BOOST_TEST(copies(*viewed) == 0);
+      const auto twice = equal_layouts(
+          {2, 16, 9, 11},
+          [&](small_graph& g, const value& x) {
+            const value y = y_of(g, x), z = conv2d(y, weight(g, "v", {16, out, 1, 1}), {});
+            return values{
+                flat(y), y, reduce_mean(z), z, reduce_sum(flat(y)), slice(z, {.start = 2, .stop = 9, .axis = 2})};
+          },
+          threads);
+      BOOST_TEST(any_blocked(*twice));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
   equal_layouts({2, 8, 13, 12}, [](small_graph& g, const value& x) {
     return values{conv2d(x, weight(g, "w", {24, 8, 3, 3}), {.stride = 2, .padding = 1})};

@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(every_phase_is_told) {
   BOOST_TEST_CONTEXT(message)
   for (const char* part : {"analyze: inference\n", "%3 = conv2d %0 %1, float32[2x16x8x8], blocked, read by 1\n",
                            "product %3 %4 %5 %6, bias %2, residual %0, clamped to 0..inf\n", "level 0: %0 to blocked\n",
-                           "level 1: %3 %4 %5 %6\n", ", a root\n"})
+                           "level 1: %3 %4 %5 %6\n", ", a root, plain in output 0\n"})
     BOOST_CHECK_MESSAGE(message.find(part) != std::string::npos, part);
 }
 

@@ -89,6 +89,8 @@ class description {
       t_ << " at byte " << h.offset;
     } else if (h.in != home::place::own)
       t_ << (h.in == home::place::output ? ", in output " : ", in state ") << h.index;
+    if (const auto o = d_.places.plain_in.find(v); o != d_.places.plain_in.end())
+      t_ << ", plain in output " << o->second;
   }
 
   void print_group(const group& g) {

@@ -395,7 +395,10 @@ void emitter::emit_reorder() {
   value_id v = current_->result;
   const shape& s = p_.type(v).dims;
   auto from = read(v, form(v));
-  auto b = new_block(bytes_of(v, current_->to));
+  const auto leaves = current_->to == layout::plain ? d_.places.plain_in.find(v) : d_.places.plain_in.end();
+  const auto b = leaves != d_.places.plain_in.end()
+                     ? external(buffer_kind::output, leaves->second, bytes_of(v, layout::plain))
+                     : new_block(bytes_of(v, current_->to));
   converted_[{v, current_->to}] = b;
   touch(b);
   buffer_ref to{b, 0, current_->to};
@@ -479,13 +482,17 @@ void emitter::make_plain(value_id v) {
   begin_item(change);
   stage();  // earlier copies may read memory that the converted result takes
   ++now_;
-  const auto steps = pending_.size();
+  const auto steps = pending_.size(), first_stage = plan_.stages_.size();
   emit_reorder();
   record(pending_.size() - steps);
   stage();
+  for (auto s = first_stage; s < plan_.stages_.size(); ++s)
+    plan_.stages_[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+  current_ = nullptr;
 }
 
 void emitter::copy_outputs() {
+  for (const auto& [v, output] : d_.places.plain_in) make_plain(v);
   for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
     if (d_.places.output_written[o]) continue;
     const value_id v = p_.outputs()[o].value;

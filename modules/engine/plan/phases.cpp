@@ -192,6 +192,7 @@ struct home {
 struct placement {
   value_table<home> homes;
   std::vector<value_id> leaving;                    // values that are written into outputs and states
+  std::map<value_id, std::int32_t> plain_in;        // blocked values: the output that their plain form is written into
   std::vector<char> output_written, state_written;  // by output, by assignment: the result is computed in place
   std::int32_t commit_item = never;                 // the first item that writes a state
 };

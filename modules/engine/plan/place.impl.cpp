@@ -1,6 +1,7 @@
 // Chooses the memory of results. An output is written directly into the caller's memory, an assigned value into its
-// state if no item reads the old value afterwards, and an operand of a concatenation into its place in the result. A
-// chain may overwrite an operand that no item reads later.
+// state if no item reads the old value afterwards, and an operand of a concatenation into its place in the result. The
+// plain form of a blocked output is written into the caller's memory, too. A chain may overwrite an operand that no item
+// reads later.
 module lamina:plan.place.impl;
 import :core;
 import :emission;
@@ -43,14 +44,23 @@ class placer {
     return order_.items[static_cast<std::size_t>(order_.item_of[static_cast<std::size_t>(v.node)])];
   }
 
+  // Bytes of a value as an output.
+  std::size_t bytes_in_output(value_id v) const {
+    return bytes_of(r_, v, forms_.form[v] == layout::blocked ? layout::plain : forms_.form[v]);
+  }
   void place_outputs() {
     made_.output_written.assign(p_.outputs().size(), 0);
     for (std::size_t o = 0; o < p_.outputs().size(); ++o) {
       value_id v = p_.outputs()[o].value;
-      while (views_[v].of) {
+      while (views_[v].of && forms_.form[v] == layout::plain) {
         const memory_view& seen = views_[v];
-        if (seen.offset != 0 || bytes_of(r_, seen.of, forms_.form[seen.of]) != bytes_of(r_, v, layout::plain)) break;
+        if (seen.offset != 0 || bytes_in_output(seen.of) != bytes_of(r_, v, layout::plain)) break;
         v = seen.of;
+      }
+      const value_id base = views_[v].base;
+      if (forms_.form[v] == layout::blocked && p_.at(base).kind == node_kind::operation && !item_of(base).once) {
+        made_.output_written[o] = made_.plain_in.try_emplace(v, static_cast<std::int32_t>(o)).second;
+        continue;
       }
       if (!may_leave(v) || item_of(v).once) continue;
       made_.homes[v] = {.in = home::place::output, .index = static_cast<std::int32_t>(o)};
