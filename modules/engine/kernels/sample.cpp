@@ -12,15 +12,19 @@ LAMINA_INLINE bool inside(std::int64_t at, long length) {
   return static_cast<std::uint64_t>(at) < static_cast<std::uint64_t>(length);
 }
 
-/// Weighted sum of the taps of each point, for single elements; `Taps` is their number if not 0, else `any_taps`.
-template <class T, long Taps> LAMINA_INLINE void weigh_elements(const T* in, const std::int64_t* at, const T* weight,
-                                                                T* out, long points, long length, long any_taps) {
+/// Weighted sums of the taps of each point, for single elements of `Slices` neighboring slices, whose results are
+/// `out_step` apart; `Taps` is the number of taps if not 0, else `any_taps`.
+template <class T, long Taps, int Slices> LAMINA_INLINE void weigh_elements(const T* in, const std::int64_t* at,
+                                                                            const T* weight, T* out, long out_step,
+                                                                            long points, long length, long any_taps) {
   const long taps = Taps ? Taps : any_taps;
   for (long p = 0; p < points; ++p, at += taps, weight += taps) {
-    T sum = 0;
+    T sum[Slices] = {};
     for (long k = 0; k < taps; ++k)
-      if (inside(at[k], length)) sum += weight[k] * in[at[k]];
-    out[p] = sum;
+      if (inside(at[k], length)) {
+        LAMINA_UNROLL for (int i = 0; i < Slices; ++i) sum[i] += weight[k] * in[i * length + at[k]];
+      }
+    LAMINA_UNROLL for (int i = 0; i < Slices; ++i) out[i * out_step + p] = sum[i];
   }
 }
 /// The first tap from k on with a valid position, or `taps`.
@@ -56,32 +60,45 @@ template <class T> LAMINA_INLINE void weigh_rows(const T* in, const std::int64_t
   }
 }
 
-/// Calls f(slice, first point, points) for the part of the pairs in each slice.
-template <class F> LAMINA_INLINE void each_slice(long first, long count, long points, F f) {
+/// Calls f(slice, first point, points, slices) for the part of the pairs in each slice, or in several whole ones,
+/// at most `together`, if `joined(slice)` for their first one is true.
+template <class Joined, class F>
+LAMINA_INLINE void each_slice(long first, long count, long points, long together, Joined joined, F f) {
   long o = first / points, p = first % points;
   while (count > 0) {
     const long n = count < points - p ? count : points - p;
-    f(o, p, n);
-    count -= n;
+    const bool several = together > 1 && p == 0 && count >= together * points && joined(o);
+    const long slices = several ? together : 1;
+    f(o, p, n, slices);
+    count -= n * slices;
     p = 0;
-    ++o;
+    o += slices;
   }
+}
+template <class F> LAMINA_INLINE void each_slice(long first, long count, long points, F f) {
+  each_slice(first, count, points, 1, [](long) { return false; }, [&](long o, long p, long n, long) { f(o, p, n); });
 }
 
 template <class T> void resample(const void* args, void*) noexcept {
   const auto& a = *static_cast<const resample_args*>(args);
+  constexpr int together = 4;  // slices of one table, if their elements are single
   T* out = static_cast<T*>(a.out);
-  each_slice(a.first, a.count, a.points, [&](long o, long p, long n) {
+  const auto same_table = [&](long o) { return a.inner == 1 && o % a.rows + together <= a.rows; };
+  each_slice(a.first, a.count, a.points, together, same_table, [&](long o, long p, long n, long slices) {
     const T* in = static_cast<const T*>(a.in) + o * a.length * a.inner;
     const long begin = (o / a.rows * a.points + p) * a.taps;
     const std::int64_t* at = a.at + begin;
     const T* weight = static_cast<const T*>(a.weight) + begin;
+    const auto weigh = [&]<long Taps>() __attribute__((always_inline)) {
+      if (slices == 1) weigh_elements<T, Taps, 1>(in, at, weight, out, n, n, a.length, a.taps);
+      else weigh_elements<T, Taps, together>(in, at, weight, out, n, n, a.length, a.taps);
+    };
     if (a.inner > 1) weigh_rows(in, at, weight, out, n, a.length, a.taps, a.inner);
-    else if (a.taps == 2) weigh_elements<T, 2>(in, at, weight, out, n, a.length, 2);
-    else if (a.taps == 3) weigh_elements<T, 3>(in, at, weight, out, n, a.length, 3);
-    else if (a.taps == 4) weigh_elements<T, 4>(in, at, weight, out, n, a.length, 4);
-    else weigh_elements<T, 0>(in, at, weight, out, n, a.length, a.taps);
-    out += n * a.inner;
+    else if (a.taps == 2) weigh.template operator()<2>();
+    else if (a.taps == 3) weigh.template operator()<3>();
+    else if (a.taps == 4) weigh.template operator()<4>();
+    else weigh.template operator()<0>();
+    out += n * slices * a.inner;
   });
 }
 
