@@ -94,3 +94,14 @@ function(lamina_test name)
     set_tests_properties(${name} PROPERTIES LABELS "${test_LABELS}" PROCESSORS ${test_CORES})
   endif()
 endfunction()
+
+# Registers a suite of a test once more for each instruction set with VNNI, as name.without_vnni.avx2: with the int8
+# products of processors without it.
+function(lamina_test_without_vnni name suite)
+  foreach(set avx2 avx512)
+    if(set IN_LIST LAMINA_MACHINE_SETS)
+      add_test(NAME ${name}.without_vnni.${set} COMMAND ${name} --run_test=${suite})
+      set_tests_properties(${name}.without_vnni.${set} PROPERTIES LABELS unit ENVIRONMENT "LAMINA_ISA=${set};LAMINA_VNNI=0")
+    endif()
+  endforeach()
+endfunction()

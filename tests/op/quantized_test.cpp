@@ -271,6 +271,13 @@ BOOST_AUTO_TEST_CASE(results_do_not_depend_on_the_bits_of_weights) {
       return g.run()[0];
     };
     BOOST_TEST(same_bits(linear_in(7), linear_in(8)));
+    product_case columns({70, 45}, {45, 45}, true);  // weights of the other order
+    if (fit) in_7_bits(columns.w);
+    const auto transposed_in = [&](std::int64_t bits) {
+      return result_of(columns.all(),
+                       [&](const auto& v) { return linear_of(v, {.transposed = true, .weight_bits = bits}); });
+    };
+    BOOST_TEST(same_bits(transposed_in(7), transposed_in(8)));
     struct window {
       shape x, w;
       conv2d_attributes conv;
@@ -279,7 +286,8 @@ BOOST_AUTO_TEST_CASE(results_do_not_depend_on_the_bits_of_weights) {
          {window{{2, 20, 9, 11}, {34, 20, 3, 3}, {.stride = 2, .padding = 1}},
           window{{1, 3, 30, 30}, {10, 3, 5, 5}, {.padding = 2}},
           window{{1, 32, 17, 19}, {32, 1, 3, 3}, {.padding = 1, .groups = 32}},
-          window{{1, 24, 20, 20}, {16, 24, 3, 3}, {.padding = 1}}, window{{1, 40, 14, 14}, {48, 40, 1, 1}, {}}}) {
+          window{{1, 24, 20, 20}, {16, 24, 3, 3}, {.padding = 1}}, window{{1, 40, 14, 14}, {48, 40, 1, 1}, {}},
+          window{{1, 256, 5, 5}, {264, 256, 3, 3}, {.padding = 1}}}) {  // the last one is cut by filters
       product_case images(c.x, c.w, true);
       if (fit) in_7_bits(images.w);
       const auto with = [&](std::int64_t bits) {

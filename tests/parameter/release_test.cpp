@@ -120,23 +120,26 @@ BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
   for (const isa set : instruction_sets()) {
     for (const std::int64_t k : {1, 2, 7, 64, 257, 300})
       for (const std::int64_t n : {2, 16, 33, 130})
-        for (const bool transposed : {false, true}) {
+        for (const auto& [transposed, bits] : {std::pair(false, 8), std::pair(true, 8), std::pair(false, 7)}) {
           const auto linear = [&](const value& x, const value& w) {
-            return quantized_linear(x, as(x), {w, as(w).scale, bias(w, n)}, as(x), {.transposed = transposed});
+            return quantized_linear(x, as(x), {w, as(w).scale, bias(w, n)}, as(x),
+                                    {.transposed = transposed, .weight_bits = bits});
           };
           const shape w = transposed ? shape{k, n} : shape{n, k};
           BOOST_TEST(released_and_restored({numbers({3, k}), numbers(w), linear}, set));
         }
-    const auto convolution = [&](std::int64_t channels, std::int64_t out, std::int64_t groups, std::int64_t size) {
+    const auto convolution = [&](std::int64_t channels, std::int64_t out, std::int64_t groups, std::int64_t size,
+                                 std::int64_t bits = 8) {
       const auto padded = [&](const value& x, const value& w) {
         return quantized_conv2d(x, as(x), {w, as(w).scale, bias(w, out)}, as(x),
-                                {{.padding = 1, .groups = groups}, -128, 127});
+                                {{.padding = 1, .groups = groups}, -128, 127, bits});
       };
       return released_and_restored(
           {numbers({1, channels, size, size}), numbers({out, channels / groups, 3, 3}), padded}, set);
     };
     for (const std::int64_t in : {3, 16, 20}) BOOST_TEST(convolution(in, 24, 1, 5));
-    BOOST_TEST(convolution(3, 24, 1, 40));
+    for (const std::int64_t bits : {7, 8}) BOOST_TEST(convolution(3, 24, 1, 40, bits));
+    for (const std::int64_t in : {3, 20}) BOOST_TEST(convolution(in, 24, 1, 5, 7));
     (void)convolution(20, 24, 1, 40);
     BOOST_TEST(convolution(16, 16, 2, 9));
     (void)convolution(48, 48, 48, 9);

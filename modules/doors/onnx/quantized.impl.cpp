@@ -485,7 +485,7 @@ void qlinear_matmul(node_call& c) {
     const value bias = c.zeros({dtype::int32, {b.shape()[1]}});
     const value y = lamina::quantized_linear(int8_operand(c, 0), int8_scales(c, 1, 2, a.type().element),
                                              {int8_operand(c, 3), scales_of_weights(c), bias}, int8_scales(c, 6, 7, e),
-                                             {.transposed = true});
+                                             {.transposed = true, .weight_bits = bits_of(c, 3)});
     return c.give(0, from_int8(c, y, e));
   }
   if (of_bytes(a.type().element) && of_bytes(b.type().element) && of_bytes(e)) {
@@ -496,9 +496,9 @@ void qlinear_matmul(node_call& c) {
                        y_as.scale.shape().rank == 0 && !b_as.scale.empty();
     const std::int64_t columns = b.shape().rank - 1;
     if (whole && (b_as.scale.shape().rank == 0 || b.shape().rank == 2)) {
-      const value y =
-          numpy_product(lamina::dequantize(int8_operand(c, 0), a_as),
-                        lamina::dequantize(int8_operand(c, 3), b_as, {b_as.scale.shape().rank ? columns : 0}));
+      const value y = numpy_product(
+          lamina::dequantize(int8_operand(c, 0), a_as),
+          lamina::dequantize(int8_operand(c, 3), b_as, {b_as.scale.shape().rank ? columns : 0, bits_of(c, 3)}));
       return c.give(0, from_int8(c, lamina::quantize(y, y_as), e));
     }
   }
@@ -534,7 +534,8 @@ void qlinear_conv(node_call& c) {
                                    {.conv = {.stride = sizes.stride,
                                              .padding = sizes.before,
                                              .dilation = sizes.dilation,
-                                             .groups = c.integer("group", 1)}});
+                                             .groups = c.integer("group", 1)},
+                                    .weight_bits = bits_of(c, 3)});
       return c.give(0, from_int8(c, as_given(y, x), e));
     }
   }

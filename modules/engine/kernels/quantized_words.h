@@ -258,9 +258,12 @@ LAMINA_INLINE bool any_saturates(const std::int8_t* weights, long bytes) {
 }
 /// Bytes at the end of a panel of 16 filters: the sums of their weights, and whether sums of products saturate.
 template <class Form> inline constexpr long panel_end = panel_columns * 4 + (Form::saturates ? 64 : 0);
-/// Writes at the end of `all` bytes whether sums of the first `words` bytes saturate.
+/// Writes in the last line of `all` bytes whether sums of the first `words` bytes saturate.
 template <class Form> LAMINA_INLINE void put_saturates(std::int8_t* packed, long all, long words) {
-  if constexpr (Form::saturates) write(packed + all - 64, static_cast<std::int32_t>(any_saturates(packed, words)));
+  if constexpr (Form::saturates) {
+    const std::int32_t line[16] = {any_saturates(packed, words)};
+    std::memcpy(packed + all - 64, line, sizeof line);
+  }
 }
 template <class Form> LAMINA_INLINE bool words_saturate(const std::int8_t* packed, long all) {
   if constexpr (Form::saturates) return read<std::int32_t>(packed + all - 64) != 0;
