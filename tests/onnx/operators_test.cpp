@@ -229,6 +229,15 @@ BOOST_AUTO_TEST_CASE(bytes_with_known_weights_give_what_others_give) {
   const auto open = run(model_of({node}, scales, {given_x, t::value("w", t::uint8, {8, 5})}),
                         {tensor_of<std::uint8_t>({3, 8}, x), tensor_of<std::uint8_t>({8, 5}, w)});
   close(known[0], numbers_of(open[0]), 0);
+  // Weights of 7 bits, less the zero point, are noticed.
+  for (const bool fit : {true, false}) {
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<std::uint8_t>(64 + 53 * i % 128);
+    if (!fit) w[9] = 63;
+    all.back() = t::tensor("w", t::uint8, {8, 5}, t::raw(w));
+    const bytes model = model_of({node}, all, {given_x});
+    const auto net = onnx::read({reinterpret_cast<const std::byte*>(model.data()), model.size()}, "m.onnx");
+    BOOST_TEST((net.program->to_json().find("\"weight_bits\": 7") != std::string::npos) == fit);
+  }
 }
 
 // The scale of the bias of a QGemm is alpha times those of the operands.
