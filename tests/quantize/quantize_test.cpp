@@ -173,42 +173,39 @@ BOOST_AUTO_TEST_CASE(a_profile_has_the_ranges_of_operands_and_results) {
 BOOST_AUTO_TEST_CASE(weights_and_biases_are_those_of_the_formulas) {
   two_layers net;
   const auto ranges = profile(net.p, net.states, net.samples());
-  for (auto [s, bits] : [] {
-         std::vector<std::pair<schema, int>> all;
-         for (auto s : schemas) all.emplace_back(s, 8), all.emplace_back(s, 7);
-         return all;
-       }()) {
-    const int largest = bits == 7 ? 63 : 127;
-    const auto q = quantize(net.p, net.states, ranges, {.schema = s, .weight_bits = bits});
-    const auto w = net.states.find("a.weight")->value().elements<float>(),
-               b = net.states.find("a.bias")->value().elements<float>();
-    const auto* made = q.states.find("a.weight.int8");
-    BOOST_REQUIRE(made);
-    BOOST_TEST((made->value().type() == tensor_type{dtype::int8, {5, 6}}));
-    const auto scales = q.states.find("a.weight.scale")->value().elements<float>();
-    const double x_scale = numbers_for(ranges.values[0].low, ranges.values[0].high, s).scale;
-    for (std::size_t o = 0; o < 5; ++o) {
-      double max = 0;
-      for (std::size_t k = 0; k < 6; ++k) max = std::max(max, std::abs(static_cast<double>(w[o * 6 + k])));
-      const double step = s == schema::symmetric_with_power2_scale
-                              ? std::exp2(std::ceil(std::log2(max / largest)))
-                              : static_cast<double>(static_cast<float>(max / largest));
-      BOOST_TEST(static_cast<double>(scales[o]) == step);
-      for (std::size_t k = 0; k < 6; ++k)
-        BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
-      BOOST_TEST(q.states.find("a.weight.bias")->value().elements<std::int32_t>()[o] ==
-                 std::nearbyint(static_cast<double>(b[o]) / (x_scale * step)));
+  for (auto s : schemas)
+    for (const int bits : {8, 7}) {
+      const int largest = bits == 7 ? 63 : 127;
+      const auto q = quantize(net.p, net.states, ranges, {.schema = s, .weight_bits = bits});
+      const auto w = net.states.find("a.weight")->value().elements<float>(),
+                 b = net.states.find("a.bias")->value().elements<float>();
+      const auto* made = q.states.find("a.weight.int8");
+      BOOST_REQUIRE(made);
+      BOOST_TEST((made->value().type() == tensor_type{dtype::int8, {5, 6}}));
+      const auto scales = q.states.find("a.weight.scale")->value().elements<float>();
+      const double x_scale = numbers_for(ranges.values[0].low, ranges.values[0].high, s).scale;
+      for (std::size_t o = 0; o < 5; ++o) {
+        double max = 0;
+        for (std::size_t k = 0; k < 6; ++k) max = std::max(max, std::abs(static_cast<double>(w[o * 6 + k])));
+        const double step = s == schema::symmetric_with_power2_scale
+                                ? std::exp2(std::ceil(std::log2(max / largest)))
+                                : static_cast<double>(static_cast<float>(max / largest));
+        BOOST_TEST(static_cast<double>(scales[o]) == step);
+        for (std::size_t k = 0; k < 6; ++k)
+          BOOST_TEST(made->value().elements<std::int8_t>()[o * 6 + k] == std::nearbyint(w[o * 6 + k] / step));
+        BOOST_TEST(q.states.find("a.weight.bias")->value().elements<std::int32_t>()[o] ==
+                   std::nearbyint(static_cast<double>(b[o]) / (x_scale * step)));
+      }
+      BOOST_TEST(!q.states.find("a.weight"));
+      BOOST_TEST(q.report.quantized == 2);
+      BOOST_TEST(count(*q.program, "matmul") == 0);
+      BOOST_TEST(count(*q.program, "relu") == 0);
+      BOOST_TEST(count(*q.program, "quantize") == 1);
+      BOOST_TEST(count(*q.program, "dequantize") == 1);
+      const auto expected = run(net.p, net.states, net.samples()[0]), got = run(q, net.samples()[0]);
+      BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.06 : 0.03) * (9 - bits),
+                 name_of(s));
     }
-    BOOST_TEST(!q.states.find("a.weight"));
-    BOOST_TEST(q.report.quantized == 2);
-    BOOST_TEST(count(*q.program, "matmul") == 0);
-    BOOST_TEST(count(*q.program, "relu") == 0);
-    BOOST_TEST(count(*q.program, "quantize") == 1);
-    BOOST_TEST(count(*q.program, "dequantize") == 1);
-    const auto expected = run(net.p, net.states, net.samples()[0]), got = run(q, net.samples()[0]);
-    BOOST_TEST(relative(expected[0], got[0]) < (s == schema::symmetric_with_power2_scale ? 0.06 : 0.03) * (9 - bits),
-               name_of(s));
-  }
 }
 
 BOOST_AUTO_TEST_CASE(lenet_computes_in_int8_between_its_ends) {

@@ -309,9 +309,7 @@ void emitter::emit_items() {
       const double flops = plan_.cost_.flops;
       emit_item();
       if (current_->once) keep_once();
-      record(pending_.size() - steps);
-      for (auto s = first_own_stage; s < stages.size(); ++s)
-        stages[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+      record(pending_.size() - steps, first_own_stage);
       if (pending_.size() > steps)
         parts.push_back({first_own_stage, stages.size(),
                          (plan_.cost_.flops - flops) / static_cast<double>(pending_.size() - steps)});
@@ -350,7 +348,7 @@ void emitter::merge_stages(std::vector<part> parts, std::size_t first_step) {
   }
 }
 
-void emitter::record(std::size_t steps) {
+void emitter::record(std::size_t steps, std::size_t first_stage) {
   const std::string note = std::exchange(note_, {}), kernel = std::exchange(kernel_, {});
   if (steps == 0) return;
   plan_line line{{}, p_.type(current_->result), form(current_->result), 0, 0, static_cast<std::uint32_t>(steps)};
@@ -389,16 +387,23 @@ void emitter::record(std::size_t steps) {
   plan_.cost_.flops += line.flops;
   plan_.cost_.bytes += line.bytes;
   plan_.lines_.push_back(std::move(line));
+  for (auto s = first_stage; s < plan_.stages_.size(); ++s)
+    plan_.stages_[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+}
+
+// The block of a converted value: that of the output which its plain form is, or one of its own.
+std::int32_t emitter::block_for_conversion(value_id v, layout to) {
+  if (to == layout::plain)
+    if (const auto output = d_.places.plain_in.find(v); output != d_.places.plain_in.end())
+      return external(buffer_kind::output, output->second, bytes_of(v, to));
+  return new_block(bytes_of(v, to));
 }
 
 void emitter::emit_reorder() {
   value_id v = current_->result;
   const shape& s = p_.type(v).dims;
   auto from = read(v, form(v));
-  const auto leaves = current_->to == layout::plain ? d_.places.plain_in.find(v) : d_.places.plain_in.end();
-  const auto b = leaves != d_.places.plain_in.end()
-                     ? external(buffer_kind::output, leaves->second, bytes_of(v, layout::plain))
-                     : new_block(bytes_of(v, current_->to));
+  const auto b = block_for_conversion(v, current_->to);
   converted_[{v, current_->to}] = b;
   touch(b);
   buffer_ref to{b, 0, current_->to};
@@ -483,11 +488,8 @@ void emitter::make_plain(value_id v) {
   stage();  // earlier copies may read memory that the converted result takes
   ++now_;
   const auto steps = pending_.size(), first_stage = plan_.stages_.size();
-  emit_reorder();
-  record(pending_.size() - steps);
-  stage();
-  for (auto s = first_stage; s < plan_.stages_.size(); ++s)
-    plan_.stages_[s].line = static_cast<std::int32_t>(plan_.lines_.size()) - 1;
+  emit_item();
+  record(pending_.size() - steps, first_stage);
   current_ = nullptr;
 }
 

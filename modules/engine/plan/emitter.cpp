@@ -126,9 +126,10 @@ class emitter final : public emission {
   // Merges the stages of a level's items, so that they run side by side.
   void merge_stages(std::vector<part> parts, std::size_t first_step);
 
-  void record(std::size_t steps);
+  void record(std::size_t steps, std::size_t first_stage);
   void keep_once();
 
+  std::int32_t block_for_conversion(value_id v, layout to);
   void emit_reorder();
 
   // A scan: embeds the plan of its body.
