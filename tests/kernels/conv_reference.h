@@ -51,21 +51,32 @@ template <class T> struct sums {
   }
 };
 
-/// Calls use(result, input, weight) with the three positions of every product of one image.
+/// The first position of a result, and one past the last, whose tap at `offset` from its window's first lies inside.
+struct span_of_results {
+  long first, end;
+  span_of_results(long offset, long stride, long inputs, long results)
+      : first(offset < 0 ? (-offset + stride - 1) / stride : 0),
+        end(offset >= inputs ? 0 : std::min(results, (inputs - 1 - offset) / stride + 1)) {}
+};
+
+/// Calls use(result, input, weight) with the three positions of every product of one image: a tap at a time over all
+/// results, so that the compiler vectorizes the innermost loop.
 template <class Use> void each_product(const window& w, Use use) {
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups;
   for (long o = 0; o < w.out_channels; ++o)
-    for (long y = 0; y < w.out_height; ++y)
-      for (long x = 0; x < w.out_width; ++x)
-        for (long c = 0; c < ins; ++c)
-          for (long i = 0; i < w.kernel_h; ++i)
-            for (long j = 0; j < w.kernel_w; ++j) {
-              const long row = y * w.stride_h - w.pad_h + i * w.dilation_h;
-              const long column = x * w.stride_w - w.pad_w + j * w.dilation_w;
-              if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
-              use((o * w.out_height + y) * w.out_width + x, ((o / outs * ins + c) * w.height + row) * w.width + column,
-                  ((o * ins + c) * w.kernel_h + i) * w.kernel_w + j);
-            }
+    for (long c = 0; c < ins; ++c)
+      for (long i = 0; i < w.kernel_h; ++i)
+        for (long j = 0; j < w.kernel_w; ++j) {
+          const long above = i * w.dilation_h - w.pad_h, left = j * w.dilation_w - w.pad_w;
+          const span_of_results rows(above, w.stride_h, w.height, w.out_height);
+          const span_of_results columns(left, w.stride_w, w.width, w.out_width);
+          const long weight = ((o * ins + c) * w.kernel_h + i) * w.kernel_w + j;
+          for (long y = rows.first; y < rows.end; ++y) {
+            const long result = (o * w.out_height + y) * w.out_width;
+            const long input = ((o / outs * ins + c) * w.height + y * w.stride_h + above) * w.width + left;
+            for (long x = columns.first; x < columns.end; ++x) use(result + x, input + x * w.stride_w, weight);
+          }
+        }
 }
 
 /// Number of results that are wrong.

@@ -75,28 +75,31 @@ struct convolution {
 };
 inline convolution convolved(const window& w, long images, long there, const buffer<std::int8_t>& in,
                              const buffer<std::int8_t>& weight, const parameters& p) {
+  using conv_reference::span_of_results;
   convolution all;
-  const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w;
+  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, pixels = w.out_height * w.out_width;
   for (long n = 0; n < images; ++n)
-    for (long o = 0; o < w.out_channels; ++o)
-      for (long y = 0; y < w.out_height; ++y)
-        for (long x = 0; x < w.out_width; ++x) {
-          long sum = 0;
-          const std::int8_t* f = weight.data() + o * depth;
-          for (long c = 0; c < w.channels / w.groups; ++c)
-            for (long i = 0; i < w.kernel_h; ++i)
-              for (long j = 0; j < w.kernel_w; ++j, ++f) {
-                const long row = y * w.stride_h - w.pad_h + i * w.dilation_h,
-                           column = x * w.stride_w - w.pad_w + j * w.dilation_w;
-                if (row < 0 || row >= w.height || column < 0 || column >= w.width) continue;
-                const long channel = o / (w.out_channels / w.groups) * there + c % there;
-                sum +=
-                    (in[at(((n * w.groups * there + channel) * w.height + row) * w.width + column)] - p.x_zero_point) *
-                    *f;
-              }
-          all.results.push_back(p.result(sum, o));
-          all.sums.push_back(static_cast<std::int32_t>(sum));
-        }
+    for (long o = 0; o < w.out_channels; ++o) {
+      std::vector<long> sums(at(pixels));
+      const std::int8_t* f = weight.data() + o * ins * w.kernel_h * w.kernel_w;
+      for (long c = 0; c < ins; ++c)
+        for (long i = 0; i < w.kernel_h; ++i)
+          for (long j = 0; j < w.kernel_w; ++j, ++f) {
+            const long above = i * w.dilation_h - w.pad_h, left = j * w.dilation_w - w.pad_w;
+            const span_of_results rows(above, w.stride_h, w.height, w.out_height);
+            const span_of_results columns(left, w.stride_w, w.width, w.out_width);
+            const long channel = (n * w.groups + o / outs) * there + c % there;
+            for (long y = rows.first; y < rows.end; ++y) {
+              const long row = (channel * w.height + y * w.stride_h + above) * w.width + left;
+              for (long x = columns.first; x < columns.end; ++x)
+                sums[at(y * w.out_width + x)] += (in[at(row + x * w.stride_w)] - p.x_zero_point) * *f;
+            }
+          }
+      for (const long sum : sums) {
+        all.results.push_back(p.result(sum, o));
+        all.sums.push_back(static_cast<std::int32_t>(sum));
+      }
+    }
   return all;
 }
 
