@@ -128,10 +128,11 @@ namespace detail {
 class denormals_as_zero {
  public:
 #if defined(__x86_64__)
-  explicit denormals_as_zero(bool on) : before_(on ? __builtin_ia32_stmxcsr() : bits) {
+  // Said to be inline, since members defined in a class of a module are not by themselves.
+  inline explicit denormals_as_zero(bool on) : before_(on ? __builtin_ia32_stmxcsr() : bits) {
     if ((before_ & bits) != bits) __builtin_ia32_ldmxcsr(before_ | bits);
   }
-  ~denormals_as_zero() {
+  inline ~denormals_as_zero() {
     if ((before_ & bits) != bits) __builtin_ia32_ldmxcsr(before_);
   }
 

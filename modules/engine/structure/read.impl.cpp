@@ -74,15 +74,19 @@ class program_reader {
     detail::raise(error_kind::unsupported, diagnostic(parts...));
   }
 
-  json_value need(const json_value& v, json_kind kind, std::string_view what) const {
+  // The name of a member or an attribute in a message; written only where there is one.
+  struct quoted {
+    std::string_view before, name;
+    friend text& operator<<(text& t, const quoted& q) { return t << q.before << "`" << q.name << "`"; }
+  };
+  template <class What> json_value need(const json_value& v, json_kind kind, const What& what) const {
     if (!v) fail(what, " is missing");
     if (!v.is(kind)) fail(what, " must be ", name_of(kind), "; got ", name_of(v.kind()));
     return v;
   }
   json_value member(const json_value& of, std::string_view name, json_kind kind) const {
-    return need(of[name], kind, text("`") << name << "`");
+    return need(of[name], kind, quoted{"", name});
   }
-  json_value need(const json_value& v, json_kind kind, const text& what) const { return need(v, kind, what.view()); }
   // Checks that an object has no other members than these.
   void known(const json_value& of, std::initializer_list<std::string_view> names, std::string_view what) const {
     of.each_member([&](std::string_view name, const json_value&) {
@@ -119,7 +123,7 @@ class program_reader {
     suggest_names(t, printable(name), kind_names);
     unsupported("the kind `", printable(name), "` of values is not known", t);
   }
-  shape dims(const json_value& v, std::string_view what) {
+  template <class What> shape dims(const json_value& v, const What& what) {
     need(v, json_kind::array, what);
     if (v.size() > static_cast<std::size_t>(max_rank))
       fail(what, " has ", v.size(), " dimensions; at most ", max_rank, " are allowed");
@@ -163,7 +167,7 @@ class program_reader {
     check_size(t);
     return t;
   }
-  double real(const json_value& v, std::string_view what) const {
+  template <class What> double real(const json_value& v, const What& what) const {
     if (v && v.is(json_kind::string)) {
       if (v.string() == "inf") return std::numeric_limits<double>::infinity();
       if (v.string() == "-inf") return -std::numeric_limits<double>::infinity();
@@ -247,15 +251,15 @@ class program_reader {
     return *op;
   }
   void attribute(const json_value& v, std::string_view name, attribute_value& a) {
-    const text what = text("attribute `") << name << "`";
+    const quoted what{"attribute ", name};
     switch (a.is) {
       case attribute_value::form::integer: a.integer = need(v, json_kind::integer, what).integer(); break;
-      case attribute_value::form::real: a.real = real(v, what.view()); break;
+      case attribute_value::form::real: a.real = real(v, what); break;
       case attribute_value::form::boolean: a.integer = need(v, json_kind::boolean, what).boolean(); break;
       case attribute_value::form::element: a.element = element(v); break;
       case attribute_value::form::product: a.product = element(v); break;
       case attribute_value::form::dims:
-        a.dims = dims(v, what.view());
+        a.dims = dims(v, what);
         check_size({dtype::float32, a.dims});
         break;
       case attribute_value::form::axes:
