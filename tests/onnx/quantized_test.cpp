@@ -146,6 +146,11 @@ template <class F> void in_all_forms(F each) {
         each(g);
       }
 }
+int occurrences(const std::string& text, const std::string& what) {
+  int count = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++count;
+  return count;
+}
 
 }  // namespace
 
@@ -174,10 +179,16 @@ BOOST_AUTO_TEST_CASE(weights_of_7_bits_are_noticed) {
       g.largest_weight = largest;
       bytes v = g.through("x", 0.009f, 5);
       v = g.through(g.node("Conv", {v, g.weights({8, 3, 3, 3}, 0, 1), g.bias(8, 2)}), 0.02f, -128);
+      v = g.through(g.node("MatMul", {v, g.weights({6, 5}, 1, 3)}), 0.03f, -3);
       const bytes model = g.model({"n", 3, 9, 8}, v);
-      BOOST_TEST((read(model).program->to_json().find("\"bits\": 7") != std::string::npos) == (largest == 63));
-      const auto c = check(model, {2, 3, 9, 8}, 0.02f);
+      const auto net = read(model);
+      BOOST_TEST(occurrences(net.program->to_json(), "\"bits\": 7") == (largest == 63 ? 2 : 0));
+      // The products that they become keep the number.
+      const auto text = saved_net(net).optimized().program->to_json();
+      BOOST_TEST(occurrences(text, "\"weight_bits\": 7") == (largest == 63 ? 2 : 0));
+      const auto c = check(model, {2, 3, 9, 8}, 0.03f);
       BOOST_TEST(c.of(rewrite::quantized_conv2d) == 1);
+      BOOST_TEST(c.of(rewrite::quantized_linear) == 1);
     });
 }
 
