@@ -954,4 +954,52 @@ BOOST_AUTO_TEST_CASE(calls_are_checked) {
   BOOST_TEST(message_of([&] { call(stateful, {&x, 1}); }) == "call: a subprogram cannot have states");
 }
 
+// Transposed convolutions with strides and known weights become convolutions of the strides' phases, unless their
+// filters would be filled up with too many zeros.
+BOOST_AUTO_TEST_CASE(transposed_convolutions_lose_their_strides) {
+  int replaced = 0, kept = 0;
+  for (int seed = 0; seed < 150; ++seed) {
+    draws d{philox(seed)};
+    const auto number = [&](std::int64_t least, std::int64_t max) {
+      return least + static_cast<std::int64_t>(d.below(static_cast<std::size_t>(max - least + 1)));
+    };
+    const bool row = number(0, 2) == 0;  // the image of a sequence
+    const std::int64_t channels = number(1, 20), outs = number(1, 9);
+    const extent2d stride(row ? 1 : number(1, 4), number(1, 4)), kernel(row ? 1 : number(1, 9), number(1, 9)),
+        size(row ? 1 : number(1, 6), number(1, 6));
+    const auto padding = [&](std::int64_t n, std::int64_t k, std::int64_t s) {
+      return number(0, ((n - 1) * s + k - 1) / 2);  // leaves a result
+    };
+    conv_transpose2d_attributes a{.stride = stride};
+    a.padding = {padding(size.h, kernel.h, stride.h), padding(size.w, kernel.w, stride.w)};
+    a.output_padding = {number(0, stride.h - 1), number(0, stride.w - 1)};
+    if (number(0, 5) == 0 && outs % 2 == 0 && channels % 2 == 0) a.groups = 2;
+    const array x = real({number(1, 2), channels, size.h, size.w}, seed);
+    small_graph g;
+    shape open = x.shape();
+    const std::int64_t extents = number(0, 3);
+    if (extents % 2) open[0] = dim::named("N");
+    if (extents > 1) open[3] = dyn;
+    const value w = g.state("w", real({channels, outs / a.groups, kernel.h, kernel.w}, 1000 + seed));
+    value y = conv_transpose2d(g.p.input("x", {dtype::float32, open}), w, a);
+    if (row) y = squeeze(y, axes(2));
+    if (number(0, 3)) y = y + g.state("b", real(row ? shape{outs, 1} : shape{outs, 1, 1}, 2000 + seed));
+    g.p.output("y", relu(y));
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const auto plain = read_program(g.p.to_json());
+      const auto net = saved_net{plain, g.store}.optimized();
+      const std::vector<any_tensor> in{to_tensor(x)};
+      const auto expected = program_factory(plain, g.store).create()(in)[0], y0 = net.factory().create()(in)[0];
+      BOOST_CHECK_LE(distance(from_tensor(y0), from_tensor(expected)), 1e-5 * static_cast<double>(channels));
+      const bool gone = net.program->to_json().find("conv_transpose2d") == std::string::npos;
+      const auto filled = [](std::int64_t k, std::int64_t s) { return (k + s - 1) / s * s; };
+      const bool few_zeros = 2 * filled(kernel.h, stride.h) * filled(kernel.w, stride.w) <= 3 * kernel.h * kernel.w;
+      BOOST_TEST(gone == (few_zeros && stride != extent2d(1) && a.groups == 1));
+      ++(gone ? replaced : kept);
+    }
+  }
+  BOOST_TEST(replaced > 30);
+  BOOST_TEST(kept > 30);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

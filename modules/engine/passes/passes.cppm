@@ -186,9 +186,9 @@ struct precomputed_program {
   std::map<std::string, std::int64_t> recognized{};  // as in `pass_counters`
 };
 /// Folds per-channel factors and terms, such as those of a batch norm with running statistics, into the weights of the
-/// preceding convolution or matrix product, and precomputes values of parameters. States that the program assigns do
-/// not change. Without `factors` nothing is folded and only values that read parameters are precomputed: results keep
-/// their bits.
+/// preceding convolution or matrix product, computes transposed convolutions with strides as convolutions without, and
+/// precomputes values of parameters. States that the program assigns do not change. Without `factors` only values that
+/// read parameters are precomputed: results keep their bits.
 precomputed_program precomputed(const program& p, bool factors = true);
 
 /// Which forward results the backward pass recomputes instead of keeping: the same bits, a smaller arena.

@@ -8,6 +8,7 @@ import :op.nn;
 import :op.shape;
 import :passes;
 import :passes.patterns;
+import :passes.transposed_conv;
 import :program;
 import :rewriter;
 import :shape;
@@ -261,7 +262,13 @@ precomputed_program precomputed(const program& given, bool factors) {
     moved = moving.run(r.joined);
     r.missed.insert(r.missed.end(), moving.missed.begin(), moving.missed.end());
   }
-  const program& joint = factors ? moved : p;
+  const program& with_factors = factors ? moved : p;
+  std::optional<program> by_phases;
+  if (factors) {
+    precomputable_nodes is_known(with_factors, p);
+    by_phases = rewriting::transposed_convolutions(with_factors).run([&](value_id v) { return is_known(v); });
+  }
+  const program& joint = by_phases ? *by_phases : with_factors;
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();
   rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);

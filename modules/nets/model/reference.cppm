@@ -22,8 +22,8 @@ namespace lamina {
 
 /// Options of a factory.
 export struct reference_options {
-  /// Precomputes values that depend only on parameters and folds batch norms into the weights before them. Results then
-  /// differ from the model's in the last bits.
+  /// Optimizes the program for inference, as `saved_net::optimized` does. Results then differ from the model's in the
+  /// last bits.
   bool optimize = false;
   /// Pool of arenas that reference models borrow from for each run. If null, each allocates its own at its first run.
   std::shared_ptr<arena_pool> arenas{};

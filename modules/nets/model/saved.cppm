@@ -22,8 +22,9 @@ export struct saved_net {
   /// Names and types of inputs and outputs, in order; symbolic extents are named or `dyn`.
   std::vector<named_type> inputs() const;
   std::vector<named_type> outputs() const;
-  /// Optimizes the net for inference: precomputes values that depend only on weights, and folds per-channel factors and
-  /// terms, such as those of a batch norm, into the weights before them.
+  /// Optimizes the net for inference: precomputes values that depend only on weights, folds per-channel factors and
+  /// terms, such as those of a batch norm, into the weights before them, and computes transposed convolutions with
+  /// strides as convolutions of the strides' phases.
   saved_net optimized() &&;
   /// Creates a factory of reference models, one per thread: `net.factory().create()(inputs)`.
   program_factory factory(reference_options o = {}) const& { return program_factory(program, states, std::move(o)); }
