@@ -172,13 +172,13 @@ LAMINA_INLINE void tile(long k, const typename Form::x* __restrict a, long a_ste
   constexpr int reach = Order == a_order::any ? 3 : Rows, pointers = (Rows + reach - 1) / reach;
   const typename Form::x* at[pointers];
   LAMINA_UNROLL for (int g = 0; g < pointers; ++g) at[g] = a + g * reach * across;
-  // With few rows, weights come from beyond L2: prefetches the next panel during this one, one cache line of each of
-  // its rows per panel of A.
+  // Panels of B come from beyond L2 where few rows read them, and where B is large: prefetches the next panel during
+  // this one, one cache line of each of its rows per panel of A.
   constexpr int lines = Vectors * width<T> * static_cast<int>(sizeof(T)) >= 64
                             ? Vectors * width<T> * static_cast<int>(sizeof(T)) / 64
                             : 1;
-  const T* next = b + (end.args->prepacked ? steps_of<Form>(end.args->k) * b_step : 0) +
-                  end.row / Rows % lines * (64 / static_cast<long>(sizeof(T)));
+  const long panel = end.args->prepacked ? steps_of<Form>(end.args->k) : end.args->pack_b ? k : 0;
+  const T* next = b + panel * b_step + end.row / Rows % lines * (64 / static_cast<long>(sizeof(T)));
   LAMINA_NO_UNROLL for (long p = 0; p < k; ++p, next += b_step) {
     __builtin_prefetch(next, 0, 2);
     LAMINA_UNROLL for (int part = Form::parts - 1; part >= 0; --part) {
