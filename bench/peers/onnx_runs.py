@@ -6,6 +6,7 @@ The driver is Python: what a call of it costs is measured with a model that give
 files in the order of the model; --results writes result_<i>.npy. Prints JSON."""
 import argparse
 import json
+import os
 import pathlib
 import time
 
@@ -20,7 +21,7 @@ def resident_bytes():
 
 
 def onnxruntime_session(model, inputs, threads, compute):
-    """A call of a session that is bound to its memory, and what gives the results of the last call."""
+    """A call of a session that is bound to its memory, what gives the results of the last call, and a remark on its version."""
     import onnxruntime
 
     if compute != "float32":
@@ -33,7 +34,19 @@ def onnxruntime_session(model, inputs, threads, compute):
         binding.bind_cpu_input(x.name, array)
     for y in session.get_outputs():
         binding.bind_output(y.name)
-    return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu
+    return lambda: session.run_with_iobinding(binding), binding.copy_outputs_to_cpu, ""
+
+
+def beyond_avx2(compiled):
+    """Kinds of layers for which OpenVINO, held to AVX2, takes kernels that ask the processor alone: MLAS and some of its own."""
+    with open("/proc/cpuinfo") as lines:
+        has_avx512 = any(" avx512f" in line for line in lines if line.startswith("flags"))
+    if not has_avx512 or not os.environ.get("ONEDNN_MAX_CPU_ISA", "").startswith("AVX2"):
+        return ""
+    info = [op.get_rt_info() for op in compiled.get_runtime_model().get_ops()]
+    wide = sorted({one["layerType"].astype(str) for one in info
+                   if any(word in one["primitiveType"].astype(str) for word in ("avx512", "mlas"))})
+    return f"AVX-512 in {', '.join(wide)}" if wide else ""
 
 
 def openvino_request(model, inputs, threads, compute):
@@ -47,7 +60,8 @@ def openvino_request(model, inputs, threads, compute):
     request = compiled.create_infer_request()
     for i, array in enumerate(inputs):
         request.set_input_tensor(i, openvino.Tensor(array))
-    return request.infer, lambda: [request.get_output_tensor(i).data.copy() for i in range(len(compiled.outputs))]
+    return (request.infer, lambda: [request.get_output_tensor(i).data.copy() for i in range(len(compiled.outputs))],
+            beyond_avx2(compiled))
 
 
 def seconds_of_runs(call, seconds):
@@ -76,7 +90,7 @@ def main():
     inputs = [numpy.load(file) for file in a.inputs]
 
     before, begin = resident_bytes(), time.perf_counter()
-    call, results = prepare(a.model, inputs, a.threads, a.compute)
+    call, results, remark = prepare(a.model, inputs, a.threads, a.compute)
     call()
     first = time.perf_counter() - begin
     memory = resident_bytes() - before
@@ -85,10 +99,10 @@ def main():
         for i, y in enumerate(results()):
             numpy.save(a.results / f"result_{i}.npy", y)
 
-    empty, _ = prepare(nothing().SerializeToString(), [numpy.zeros(1, numpy.float32)], a.threads, a.compute)
+    empty, _, _ = prepare(nothing().SerializeToString(), [numpy.zeros(1, numpy.float32)], a.threads, a.compute)
     overhead = seconds_of_runs(empty, a.seconds / 5)
     times = seconds_of_runs(call, a.seconds)
-    print(json.dumps({"version": version, "first": first, "bytes": memory, "call": overhead[0],
+    print(json.dumps({"version": f"{version}, {remark}" if remark else version, "first": first, "bytes": memory, "call": overhead[0],
                       "least": max(times[0] - overhead[0], 0), "median": max(times[len(times) // 2] - overhead[len(overhead) // 2], 0)}))
 
 
