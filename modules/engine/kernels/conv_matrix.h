@@ -144,29 +144,61 @@ template <class T> void im2row(const window& w, const padded& p, const T* from, 
   }
 }
 
+/// Output columns [begin, end) of a tap that lie inside the input; that of output column 0 is `left`.
+struct tap_columns {
+  long left, begin, end;
+  LAMINA_INLINE tap_columns(const window& w, long tap)
+      : left(tap * w.dilation_w - w.pad_w),
+        begin(left >= 0 ? 0 : divide_up(-left, w.stride_w)),
+        end(left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1)) {}
+};
+/// Adds a row of a tap to every `stride`-th pixel from `to` on.
+template <class T> LAMINA_INLINE void add_row(T* to, const T* from, long stride, long begin, long end) {
+  long x = begin;
+  if (stride == 1) {
+    for (; x + width<T> <= end; x += width<T>) store<T>(to + x, load(to + x) + load(from + x));
+    if (x < end) {
+      const auto m = lamina::kernels::first<T>(static_cast<int>(end - x));
+      store<T>(to + x, load(to + x, m) + load(from + x, m), m);
+    }
+  } else {
+    for (; x < end; ++x) to[x * stride] += from[x];
+  }
+}
+/// The same of two neighboring taps with stride 2, whose pixels take turns.
+template <class T>
+LAMINA_INLINE void add_rows_in_turns(T* to, const T* even, const T* odd, const tap_columns& a, const tap_columns& b) {
+  const long begin = larger(a.begin, b.begin), end = larger(begin, smaller(a.end, b.end));
+  add_row(to, even, 2, a.begin, smaller(begin, a.end));
+  add_row(to + 1, odd, 2, b.begin, smaller(begin, b.end));
+  long x = begin;
+  for (; x + width<T> <= end; x += width<T>) {
+    vec<T> low, high;
+    in_turns(low, high, load(even + x), load(odd + x));
+    T* at = to + 2 * x;
+    store<T>(at, load(at) + low);
+    store<T>(at + width<T>, load(at + width<T>) + high);
+  }
+  add_row(to, even, 2, x, a.end);
+  add_row(to + 1, odd, 2, x, b.end);
+}
 /// Adds the columns of output rows [first, first + count) to their input pixels.
 template <class T> void col2im(const window& w, const T* from, long first, long count, T* to) {
+  const long tap = count * w.out_width;
   for (long c = 0; c < w.channels / w.groups; ++c, to += w.height * w.width) {
     for (long i = 0; i < w.kernel_h; ++i) {
-      for (long j = 0; j < w.kernel_w; ++j) {
-        const long left = j * w.dilation_w - w.pad_w;  // input column of output column 0
-        const long begin = left >= 0 ? 0 : divide_up(-left, w.stride_w);
-        const long end = left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1);
-        for (long y = first; y < first + count; ++y, from += w.out_width) {
-          const long row = y * w.stride_h - w.pad_h + i * w.dilation_h;
+      for (long j = 0; j < w.kernel_w; ++j, from += tap) {
+        const tap_columns columns(w, j), next(w, j + 1);
+        const bool pair = w.stride_w == 2 && w.dilation_w == 1 && j + 1 < w.kernel_w;
+        for (long y = 0; y < count; ++y) {
+          const long row = (first + y) * w.stride_h - w.pad_h + i * w.dilation_h;
           if (row < 0 || row >= w.height) continue;
-          T* target = to + row * w.width + left;
-          long x = begin;
-          if (w.stride_w == 1) {
-            for (; x + width<T> <= end; x += width<T>) store<T>(target + x, load(target + x) + load(from + x));
-            if (x < end) {
-              const auto m = lamina::kernels::first<T>(static_cast<int>(end - x));
-              store<T>(target + x, load(target + x, m) + load(from + x, m), m);
-            }
-          } else {
-            for (; x < end; ++x) target[x * w.stride_w] += from[x];
-          }
+          T* target = to + row * w.width + columns.left;
+          const T* source = from + y * w.out_width;
+          if (pair) add_rows_in_turns(target, source, source + tap, columns, next);
+          else add_row(target, source, w.stride_w, columns.begin, columns.end);
         }
+        if (pair) ++j, from += tap;
       }
     }
   }

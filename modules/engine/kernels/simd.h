@@ -358,7 +358,19 @@ LAMINA_INLINE void interleave(vec<T>& low, vec<T>& high, vec<T> a, vec<T> b, fol
       x, y,
       (I / block * block + block / 2 + I % block / Unit / 2 * Unit + I % Unit + I % block / Unit % 2 * count)...));
 }
+/// The lanes of a and b in turns, from the lane `First` on.
+template <class T, int First, int... I> LAMINA_INLINE vec<T> in_turns(vec<T> a, vec<T> b, fold::indices<I...>) {
+  return from_raw<T>(
+      __builtin_shufflevector(to_raw<T>(a), to_raw<T>(b), (First + I / 2 + (I % 2 == 0 ? 0 : width<T>))...));
+}
 }  // namespace butterfly
+
+/// a[0], b[0], a[1], b[1] and so on, in two registers.
+template <class T> LAMINA_INLINE void in_turns(vec<T>& low, vec<T>& high, vec<T> a, vec<T> b) {
+  using index = fold::first_indices<width<T>>;
+  low = butterfly::in_turns<T, 0>(a, b, index{});
+  high = butterfly::in_turns<T, width<T> / 2>(a, b, index{});
+}
 
 /// Transposes a square of `width<T>` registers in place.
 template <class T> LAMINA_INLINE void transpose(vec<T> (&r)[static_cast<std::size_t>(width<T>)]) {
