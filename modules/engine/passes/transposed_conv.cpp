@@ -20,16 +20,15 @@ namespace lamina::rewriting {
 /// One axis of a transposed convolution with stride s: its result at s i + phase - padding is the sum over t of position
 /// i - t times the filter's element s t + phase. All phases of one i are channels of a convolution.
 struct axis_phases {
-  std::int64_t stride, kernel, taps, first, before, after, end;  // `first`, `end`: results to cut off on both sides
+  std::int64_t stride, taps, first, before, after, end;  // `first`, `end`: results to cut off on both sides
 
   axis_phases(std::int64_t s, std::int64_t filter, std::int64_t padding, std::int64_t more)
-      : stride(s), kernel(filter), taps((filter + s - 1) / s) {
+      : stride(s), taps(filter / s) {
     const std::int64_t skipped = std::min(padding / s, taps - 1);      // whole positions before the result
     const std::int64_t beyond = std::max(filter - padding + more, s);  // results of the last position of x
     first = padding - skipped * s, before = taps - 1 - skipped;
     after = (beyond + s - 1) / s - 1, end = (after + 1) * s - (filter - padding + more);
   }
-  std::int64_t padded() const { return taps * stride; }  // the filter's extent with zeros after it
   /// Extent of the convolution's result.
   dim positions(dim of) const { return of.is_number() ? dim(of.code + before + after - taps + 1) : dim(dyn); }
 };
@@ -78,12 +77,16 @@ class transposed_convolutions {
     const shape &x = copy_.from.type(n.inputs[0]).dims, &w = copy_.from.type(n.inputs[1]).dims;
     const std::int64_t strides = a.stride.h * a.stride.w;
     if (a.groups != 1 || a.dilation != extent2d(1) || strides == 1 || !w.is_static() || w.size() == 0) return false;
-    // More unknown extents than a reshape infers; and phases of very long strides, which are mostly a copy.
-    if ((!x[2].is_number() && !x[3].is_number()) || x[2] == dim(0) || x[3] == dim(0) || strides > 64) return false;
-    const auto h = rows(a, w), v = columns(a, w);
-    // Filters that the strides do not divide are filled up with zeros, which are multiplied too.
-    const std::int64_t products = h.padded() * v.padded(), needed = h.kernel * v.kernel, max_taps = 16;
-    return 2 * products <= 3 * needed && h.taps <= max_taps && v.taps <= max_taps;
+    // A reshape infers one extent; and phases of very long strides are mostly a copy.
+    if ((!x[2].is_number() && !x[3].is_number()) || strides > 64) return false;
+    // The padding must leave results of any open extent, for which the convolution has no error.
+    const auto fits = [](dim from, std::int64_t filter, std::int64_t stride, std::int64_t padding, std::int64_t more) {
+      const std::int64_t max_taps = 16;
+      return filter % stride == 0 && filter / stride <= max_taps &&
+             (from.is_number() ? from.code > 0 : filter - 2 * padding + more > 0);
+    };
+    return fits(x[2], w.at(2), a.stride.h, a.padding.h, a.output_padding.h) &&
+           fits(x[3], w.at(3), a.stride.w, a.padding.w, a.output_padding.w);
   }
 
   bool is_read_once(value_id v) const { return reads_[static_cast<std::size_t>(v.node)] == 1; }
@@ -98,10 +101,11 @@ class transposed_convolutions {
     const node& made = from.at(inner);
     const shape &s = from.type(term).dims, &y = n.results[0].dims, &images = from.type(inner).dims;
     if (from.type(product) != n.results[0] || !is_read_once(product) || !is_read_once(inner) || !is_precomputed(term) ||
-        !replaces(made, is_precomputed))
+        !replaces(made, is_precomputed) || y.rank < 2)
       return {};
+    if (viewed && (y[0] == dim(dyn) || y[0] != images[0] || y[1] != images[1])) return {};
     const int axis = s.rank - y.rank + 1;  // of the channels
-    if (axis < 0 || y[0] != images[0] || y[1] != images[1] || s[axis] != y[1] || s.size() != y.at(1)) return {};
+    if (axis < 0 || s[axis] != y[1] || s.size() != y.at(1)) return {};
     const value sum = by_phases(made, reshape(copy_.at(term), {y[1]}));
     if (!viewed) return sum;
     std::vector<value> in = copy_.operands(around);
@@ -111,8 +115,6 @@ class transposed_convolutions {
 
   // Filters [C, O, H, W] to [O phases, C, H / stride, W / stride], each in the opposite order.
   static value phase_filters(value w, const axis_phases& h, const axis_phases& v) {
-    if (h.padded() > h.kernel) w = pad(w, {.axis = 2, .after = h.padded() - h.kernel});
-    if (v.padded() > v.kernel) w = pad(w, {.axis = 3, .after = v.padded() - v.kernel});
     const dim in = w.shape()[0], out = w.shape()[1];
     w = reshape(w, {in, out, h.taps, h.stride, v.taps, v.stride});
     w = permute(reversed(reversed(w, 2), 4), axes(1, 3, 5, 0, 2, 4));
@@ -143,7 +145,9 @@ class transposed_convolutions {
     const std::int64_t channels = filters.shape().at(1), phases = h.stride * v.stride;
     if (!bias.empty())
       y = y + reshape(apply<op::repeat>(repeat_attributes{.count = phases}, bias), {channels * phases, 1, 1});
-    const dim images = x.shape()[0], high = h.positions(x.shape()[2]), wide = v.positions(x.shape()[3]);
+    const dim high = h.positions(x.shape()[2]), wide = v.positions(x.shape()[3]);
+    const bool open = high == dim(dyn) || wide == dim(dyn);
+    const dim images = open ? dim(dyn) : x.shape()[0];  // a leading extent is copied, also 0
     const auto longer = [](dim d, std::int64_t by) { return d.is_number() ? dim(d.code * by) : d; };
     y = permute(reshape(y, {images, channels, h.stride, v.stride, high, wide}), axes(0, 1, 4, 2, 5, 3));
     y = reshape(y, {images, channels, longer(high, h.stride), longer(wide, v.stride)});
