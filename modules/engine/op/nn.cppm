@@ -295,6 +295,8 @@ struct conv_transpose2d {
   static double flops(const attributes&, view<const tensor_type> in, view<const tensor_type>) {
     return 2.0 * static_cast<double>(in[0].dims.size()) * static_cast<double>(in[1].dims.size(1, 4));
   }
+  /// As a convolution without strides whose channels are the phases of the strides.
+  static value with_known_weights(const attributes&, const value& x, const value& weights, const value& term);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
   static void map_axis(const attributes&, axis_map&);

@@ -377,6 +377,10 @@ template <Operation Op> struct recorded {
         return checked_channels(Op::name, Op::channels(*static_cast<const attributes*>(a), result, weights), result,
                                 weights);
       };
+    if constexpr (requires { &Op::with_known_weights; })
+      r.with_known_weights = [](const void* a, const value& x, const value& weights, const value& term) {
+        return Op::with_known_weights(*static_cast<const attributes*>(a), x, weights, term);
+      };
     if constexpr (requires { Op::rounds_operands; })
       if (Op::rounds_operands)
         r.rounded = [](const void* a, product_type to) -> std::shared_ptr<const void> {

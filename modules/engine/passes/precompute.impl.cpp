@@ -7,8 +7,8 @@ import :op.linear;
 import :op.nn;
 import :op.shape;
 import :passes;
+import :passes.known_weights;
 import :passes.patterns;
-import :passes.transposed_conv;
 import :program;
 import :rewriter;
 import :shape;
@@ -263,12 +263,12 @@ precomputed_program precomputed(const program& given, bool factors) {
     r.missed.insert(r.missed.end(), moving.missed.begin(), moving.missed.end());
   }
   const program& with_factors = factors ? moved : p;
-  std::optional<program> by_phases;
+  std::optional<program> faster;
   if (factors) {
     precomputable_nodes is_known(with_factors, p);
-    by_phases = rewriting::transposed_convolutions(with_factors).run([&](value_id v) { return is_known(v); });
+    faster = rewriting::known_weights(with_factors).run([&](value_id v) { return is_known(v); });
   }
-  const program& joint = by_phases ? *by_phases : with_factors;
+  const program& joint = faster ? *faster : with_factors;
   r.rewritten = std::make_shared<program>();
   r.values = std::make_shared<program>();
   rewriter to_program(joint, *r.rewritten), to_values(joint, *r.values);

@@ -207,6 +207,10 @@ export struct operation {
   std::string_view (*subprogram_name)(int s) = nullptr;
   /// Channel axes of a product with weights whose `emit` applies the emission's `epilogue` per channel.
   channel_axes (*channels)(const void* attributes, const shape& result, const shape& weights) = nullptr;
+  /// For a product whose weights, operand 1, do not change: the same result by operations that are faster, plus `term`,
+  /// one number for each channel, axis 1, unless it is empty. An empty value where this operation is as fast.
+  value (*with_known_weights)(const void* attributes, const value& x, const value& weights,
+                              const value& term) = nullptr;
   /// Bounds of an operation that clamps operand 0, from the constants among its other operands.
   std::optional<value_bounds> (*bounds)(view<const std::optional<double>> operands) = nullptr;
   /// For a product of float32 operands: attributes that round them to a half type before multiplying; null if
