@@ -75,31 +75,22 @@ struct convolution {
 };
 inline convolution convolved(const window& w, long images, long there, const buffer<std::int8_t>& in,
                              const buffer<std::int8_t>& weight, const parameters& p) {
-  using conv_reference::span_of_results;
+  using conv_reference::each_product, conv_reference::in_size, conv_reference::out_size;
   convolution all;
-  const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, pixels = w.out_height * w.out_width;
-  for (long n = 0; n < images; ++n)
-    for (long o = 0; o < w.out_channels; ++o) {
-      std::vector<long> sums(at(pixels));
-      const std::int8_t* f = weight.data() + o * ins * w.kernel_h * w.kernel_w;
-      for (long c = 0; c < ins; ++c)
-        for (long i = 0; i < w.kernel_h; ++i)
-          for (long j = 0; j < w.kernel_w; ++j, ++f) {
-            const long above = i * w.dilation_h - w.pad_h, left = j * w.dilation_w - w.pad_w;
-            const span_of_results rows(above, w.stride_h, w.height, w.out_height);
-            const span_of_results columns(left, w.stride_w, w.width, w.out_width);
-            const long channel = (n * w.groups + o / outs) * there + c % there;
-            for (long y = rows.first; y < rows.end; ++y) {
-              const long row = (channel * w.height + y * w.stride_h + above) * w.width + left;
-              for (long x = columns.first; x < columns.end; ++x)
-                sums[at(y * w.out_width + x)] += (in[at(row + x * w.stride_w)] - p.x_zero_point) * *f;
-            }
-          }
-      for (const long sum : sums) {
-        all.results.push_back(p.result(sum, o));
-        all.sums.push_back(static_cast<std::int32_t>(sum));
-      }
+  const long ins = w.channels / w.groups, plane = w.height * w.width, pixels = w.out_height * w.out_width;
+  std::vector<int> image(at(in_size(w)));  // with all channels, less the zero point
+  for (long n = 0; n < images; ++n) {
+    for (long c = 0; c < w.channels; ++c) {
+      const long from = ((n * w.groups + c / ins) * there + c % ins % there) * plane;
+      for (long i = 0; i < plane; ++i) image[at(c * plane + i)] = in[at(from + i)] - p.x_zero_point;
     }
+    std::vector<long> sums(at(out_size(w)));
+    each_product(w, [&](long r, long i, long k) { sums[at(r)] += image[at(i)] * weight[at(k)]; });
+    for (long r = 0; r < out_size(w); ++r) {
+      all.results.push_back(p.result(sums[at(r)], r / pixels));
+      all.sums.push_back(static_cast<std::int32_t>(sums[at(r)]));
+    }
+  }
   return all;
 }
 

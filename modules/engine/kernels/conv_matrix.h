@@ -187,18 +187,17 @@ template <class T> void col2im(const window& w, const T* from, long first, long 
   const long tap = count * w.out_width;
   for (long c = 0; c < w.channels / w.groups; ++c, to += w.height * w.width) {
     for (long i = 0; i < w.kernel_h; ++i) {
-      for (long j = 0; j < w.kernel_w; ++j, from += tap) {
+      for (long j = 0, taps = 1; j < w.kernel_w; j += taps, from += taps * tap) {
         const tap_columns columns(w, j), next(w, j + 1);
-        const bool pair = w.stride_w == 2 && w.dilation_w == 1 && j + 1 < w.kernel_w;
+        taps = w.stride_w == 2 && w.dilation_w == 1 && j + 1 < w.kernel_w ? 2 : 1;
         for (long y = 0; y < count; ++y) {
           const long row = (first + y) * w.stride_h - w.pad_h + i * w.dilation_h;
           if (row < 0 || row >= w.height) continue;
           T* target = to + row * w.width + columns.left;
           const T* source = from + y * w.out_width;
-          if (pair) add_rows_in_turns(target, source, source + tap, columns, next);
+          if (taps == 2) add_rows_in_turns(target, source, source + tap, columns, next);
           else add_row(target, source, w.stride_w, columns.begin, columns.end);
         }
-        if (pair) ++j, from += tap;
       }
     }
   }

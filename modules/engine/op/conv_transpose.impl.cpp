@@ -5,6 +5,7 @@ import :core;
 import :dtype;
 import :op;
 import :op.elementwise;
+import :op.extents;
 import :op.nn;
 import :op.shape;
 import :op.tile;
@@ -61,12 +62,6 @@ value phase_filters(value w, const axis_phases& h, const axis_phases& v) {
   w = lamina::permute(reversed(reversed(w, 2), 4), axes(1, 3, 5, 0, 2, 4));
   return lamina::reshape(w, {out.code * h.stride * v.stride, in, h.taps, v.taps});
 }
-// Without the results that the padding cuts off.
-value cut(const value& y, int axis, const axis_phases& p) {
-  if (p.first == 0 && p.end == 0) return y;
-  constexpr auto to_the_end = std::numeric_limits<std::int64_t>::max();
-  return lamina::slice(y, {.start = p.first, .stop = p.end ? -p.end : to_the_end, .axis = axis});
-}
 
 }  // namespace
 
@@ -89,7 +84,7 @@ value conv_transpose2d::with_known_weights(const attributes& a, const value& x, 
   const auto longer = [](dim d, std::int64_t by) { return d.is_number() ? dim(d.code * by) : d; };
   y = lamina::permute(lamina::reshape(y, {images, channels, h.stride, v.stride, high, wide}), axes(0, 1, 4, 2, 5, 3));
   y = lamina::reshape(y, {images, channels, longer(high, h.stride), longer(wide, v.stride)});
-  return cut(cut(y, 2, h), 3, v);
+  return detail::trimmed(detail::trimmed(y, 2, h.first, h.end), 3, v.first, v.end);
 }
 
 }  // namespace lamina::op

@@ -98,6 +98,15 @@ value reshaped(const value& x, const std::vector<extent_value>& to) {
   if (open == 0 || (open == 1 && !empty)) return lamina::reshape(x, s);
   return lamina::reshape_to(x, list_of(x.owner(), view<const extent_value>(to)));
 }
+/// `stop` of a slice up to the last position.
+constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();
+/// Without the first `before` and the last `after` positions of an axis, then with `more`: its own first, then zeros.
+value trimmed(value y, int axis, std::int64_t before, std::int64_t after, std::int64_t more = 0) {
+  if (more > after) y = lamina::pad(y, {.axis = axis, .after = more - after});
+  if (before || after > more)
+    y = lamina::slice(y, {.start = before, .stop = after > more ? more - after : to_the_end, .axis = axis});
+  return y;
+}
 /// Merges the axes [from, to) of x into one.
 value merged(const value& x, int from, int to) {
   std::vector<extent_value> s;

@@ -24,10 +24,8 @@ namespace lamina {
 namespace {
 
 using detail::extent_of, detail::extent_value, detail::known_extent, detail::per_axis, detail::reshaped,
-    detail::spatial_axes, detail::times;
+    detail::spatial_axes, detail::times, detail::to_the_end, detail::trimmed;
 using numbers = std::vector<std::int64_t>;
-
-constexpr std::int64_t to_the_end = std::numeric_limits<std::int64_t>::max();
 
 struct conv_numbers {
   numbers strides, before, after, dilations, more;
@@ -111,13 +109,6 @@ value conv_volume(value x, const value& w, const conv_numbers& c) {
   return permute(sum, axes(0, 2, 1, 3, 4));
 }
 
-// Crops the padding of an axis, and appends the output padding.
-value trimmed(value y, int axis, std::int64_t before, std::int64_t after, std::int64_t more) {
-  if (more > after) y = pad(y, {.axis = axis, .after = more - after});
-  if (before || after > more)
-    y = slice(y, {.start = before, .stop = after > more ? more - after : to_the_end, .axis = axis});
-  return y;
-}
 value transposed_image(const value& x, const value& w, const conv_numbers& c) {
   bool plain = true;
   for (std::size_t i = 0; i < 2; ++i)
