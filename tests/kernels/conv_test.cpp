@@ -456,7 +456,7 @@ BOOST_AUTO_TEST_CASE(blocked_in_large_tiles) {
 
 // Products of bfloat16 numbers, in every form that the machine has.
 BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
-  for (int form = 0; form <= bfloat().form(); ++form) {
+  for (int form = 0; form < bfloat().forms(); ++form) {
     int winograd = 0, taken = 0;
     for (int i = 0; i < 240; ++i) {
       window w{};
@@ -503,7 +503,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
 // The gradient of the weights from numbers rounded to bfloat16, in every form that the machine has.
 BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
   std::vector<std::vector<float>> found[2];
-  for (int form = 0; form <= bfloat().form(); ++form) {
+  for (int form = 0; form < bfloat().forms(); ++form) {
     generator().seed(11);
     const auto& f = bfloat().products[form].weight_grad;
     int taken = 0;

@@ -17,7 +17,7 @@ template <class T> const gemm_functions& functions(isa set = kernel_test::tested
 }
 const bfloat_functions& bfloat(isa set = kernel_test::tested()) { return bfloat_of(set); }
 /// The forms of bfloat16 products that this machine has.
-int form_count() { return bfloat().form() + 1; }
+int form_count() { return bfloat().forms(); }
 template <class T> using wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 
 enum class layout { rows, columns, any, prepacked };

@@ -285,8 +285,10 @@ LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
 LAMINA_BFLOAT_FORM(, bfloat_floats)
 #if defined(__AVX512BW__)
 LAMINA_BFLOAT_FORM(_dots, bfloat_dots)
-int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there(); }
+int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1 + bfloat_dots::there(); }
+int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there() && bfloat_dots::pays(); }
 #else
+int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1; }
 int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 #endif
 
@@ -306,6 +308,7 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
 #else
     {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), {}},
 #endif
+    LAMINA_KERNEL(bfloat_forms),
     LAMINA_KERNEL(bfloat_form),
     LAMINA_KERNEL(round_to_half),
     LAMINA_KERNEL(round_to_bfloat),

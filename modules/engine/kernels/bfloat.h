@@ -45,8 +45,10 @@ struct rounded_floats_args {
 };
 
 struct bfloat_functions {
-  /// The product forms of this set; `form()` returns the index of the fastest one that the processor supports.
+  /// The product forms of this set, of which the processor supports the first `forms()`; `form()` is the index of the
+  /// fastest one.
   bfloat_products products[2];
+  int (*forms)() noexcept;
   int (*form)() noexcept;
   kernel round_to_half, round_to_bfloat;  // args: rounded_floats_args
 };
