@@ -330,6 +330,50 @@ BOOST_AUTO_TEST_CASE(channels_are_scaled_in_blocks) {
   planned(40, {2, 3, 60, 60}, false, 2);
 }
 
+// Factors and terms of batch norms, with or without an axis for the batch.
+BOOST_AUTO_TEST_CASE(numbers_per_channel_need_no_plain_map) {
+  const auto maps = [](const shape& factors, const shape& terms, std::int64_t batch, std::int64_t channels) {
+    const auto plan = equal_layouts({batch, 3, 9, 7}, [&](small_graph& g, const value& x) {
+      const value h = conv2d(x, weight(g, "a", {channels, 3, 3, 3}), {.padding = 1});
+      const value y = relu(h * weight(g, "s", factors) - exp(weight(g, "t", terms)));
+      const value z = conv2d(y, weight(g, "c", {channels, channels, 1, 1}));
+      return values{reduce_mean(z, {.axes = axes(2, 3), .keepdim = true}),
+                    reduce_max(y, {.axes = axes(2, 3), .keepdim = true})};
+    });
+    std::int64_t count = 0;
+    for (const auto& l : plan->lines())
+      count += l.what == "reorder to plain" && l.result.dims.at(2) * l.result.dims.at(3) > 1;
+    return count;
+  };
+  for (const std::int64_t channels : {16, 21, 24, 32, 48})
+    for (const std::int64_t batch : {std::int64_t{1}, std::int64_t{3}, channels})
+      BOOST_TEST_CONTEXT(channels << " channels, batch " << batch) {
+        for (const shape& few : {shape{channels, 1, 1}, shape{1, channels, 1, 1}, shape{batch, channels, 1, 1}}) {
+          BOOST_TEST(maps(few, {channels, 1, 1}, batch, channels) == 0);
+          BOOST_TEST(maps({channels, 1, 1}, few, batch, channels) == 0);
+        }
+        BOOST_TEST(maps({channels, 1, 7}, {channels, 1, 1}, batch, channels) == 1);  // differs along a row
+        BOOST_TEST(maps({9, 1}, {channels, 1, 1}, batch, channels) == 1);
+      }
+}
+
+// Where one pixel has full blocks, both layouts have the same bytes.
+BOOST_AUTO_TEST_CASE(full_blocks_of_one_pixel_are_not_reordered) {
+  for (const std::int64_t batch : {1, 2})
+    for (const std::int64_t channels : {32, 24}) {
+      const auto plan = equal_layouts({batch, channels, 6, 5}, [&](small_graph& g, const value& x) {
+        const value h = conv2d(x, weight(g, "a", {channels, channels, 3, 3}), {.padding = 1});
+        const value mean = reduce_mean(h, {.axes = axes(2, 3), .keepdim = true});
+        return values{matmul(reshape(mean, {batch, channels}), weight(g, "b", {channels, 3}))};
+      });
+      const auto& lines = plan->lines();
+      const bool reorders = std::any_of(lines.begin(), lines.end(), [](const auto& l) {
+        return l.what.starts_with("reorder") && l.result.dims.at(2) == 1;
+      });
+      BOOST_TEST(reorders == (channels == 24 && target_isa() == isa::avx512), plan->explain());
+    }
+}
+
 // Each function on blocks between two convolutions, fused into the first one's tail like `relu`.
 BOOST_AUTO_TEST_CASE(every_function_after_a_convolution) {
   struct function {

@@ -81,6 +81,7 @@ buffer_ref emitter::read(value_id v, layout as) {
   buffer_ref r;
   const auto c = as == form(v) ? converted_.end() : converted_.find({v, as});
   r = c != converted_.end() ? buffer_ref{c->second, 0, as} : home(v);
+  if (planning::is_same_in(r_, p_.type(v), r.form, as)) r.form = as;
   touch(r.buffer);
   return r;
 }

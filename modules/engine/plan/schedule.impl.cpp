@@ -184,7 +184,7 @@ class scheduler {
   }
 
   void reorder(value_id v, layout to) {
-    if (forms_.form[v] == to || made_.is_reordered(v, to)) return;
+    if (is_same_in(r_, p_.type(v), forms_.form[v], to) || made_.is_reordered(v, to)) return;
     if (forms_.form[v] == layout::blocked && to == layout::uniform) return;
     made_.reordered[v] |= static_cast<std::uint8_t>(1u << static_cast<int>(to));
     made_.items.push_back({.what = plan_item::kind::reorder, .to = to, .late = late_, .result = v});
