@@ -351,7 +351,7 @@ BOOST_AUTO_TEST_CASE(blocked_on_random_windows) {
     w.stride_w = random_to(0, 5) ? random_to(1, 2) : 3, w.stride_h = random_to(0, 3) ? w.stride_w : random_to(1, 3);
     w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
     w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
-    w.dilation_h = random_to(0, 2) ? 1 : random_to(2, 4);
+    w.dilation_h = random_to(0, 2) ? 1 : random_to(2, 4), w.dilation_w = random_to(0, 2) ? 1 : random_to(2, 4);
     w.height = small ? random_to(1, 4) : random_to(kernel, kernel + 14);
     w.width = small ? random_to(1, 4) : random_to(kernel, kernel + 34);
     if (!fits(w)) continue;
@@ -414,6 +414,33 @@ BOOST_AUTO_TEST_CASE(blocked_rows_with_dilation) {
   }
 }
 
+// Taps far apart, many of them beyond the map for whole tiles, rows or results; several blocks of channels and of rows.
+BOOST_AUTO_TEST_CASE(blocked_with_dilation) {
+  for (int i = 0; i < 120; ++i) {
+    window w{};
+    w.groups = 1;
+    const bool planar = i % 6 == 0;
+    w.channels = planar ? random_to(1, 4) : random_to(1, 3 * lane_count());
+    w.out_channels = random_to(1, 3 * lane_count() + 2);
+    w.kernel_h = random_to(1, 4), w.kernel_w = random_to(2, 5);
+    w.dilation_h = random_to(1, 24), w.dilation_w = random_to(2, 24);
+    w.stride_w = random_to(0, 2) ? 1 : 2, w.stride_h = random_to(0, 2) ? 1 : 2;
+    w.pad_h = random_to(0, 3) ? w.dilation_h * (w.kernel_h - 1) / 2 : random_to(0, 30);
+    w.pad_w = random_to(0, 3) ? w.dilation_w * (w.kernel_w - 1) / 2 : random_to(0, 30);
+    w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+    w.height = random_to(1, 20), w.width = random_to(1, 40);
+    if (fits(w))
+      check_blocked(sized(w), random_to(1, 2), {planar, i % 3 != 0, i % 2 != 0, i % 7 == 0},
+                    i % 4 ? numbers::finite : numbers::any);
+  }
+  for (const long dilation : {2, 6, 24})
+    check_blocked(sized({40 * lane_count(), 9, 21, 3 * lane_count(), 0, 0, 3, 3, 1, 1, dilation, dilation, dilation,
+                         dilation, 1}),
+                  1, {false, true, true, true});
+  check_blocked(sized({lane_count(), 90, 230, lane_count(), 0, 0, 3, 3, 2, 1, 0, 8, 5, 8, 1}), 1,
+                {false, true, false, true});
+}
+
 BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
   int taken = 0;
   for (int i = 0; i < 60; ++i) {
@@ -469,6 +496,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
       w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
       w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
       w.dilation_h = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 4);
+      w.dilation_w = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 4);
       w.height = random_to(1, 20), w.width = random_to(1, 34);
       if (!fits(w)) continue;
       w = sized(w);
@@ -604,9 +632,7 @@ BOOST_AUTO_TEST_CASE(blocked_refuses_what_it_cannot_run) {
   const window w = sized({32, 9, 9, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
   BOOST_TEST(!refused(w));
   window other = w;
-  other.dilation_w = 2;
-  BOOST_TEST(refused(other));
-  other = w, other.dilation_h = 2;
+  other.dilation_h = 2, other.dilation_w = 3;
   BOOST_TEST(!refused(other));
   other = w, other.groups = 2;
   BOOST_TEST(refused(other));

@@ -109,7 +109,7 @@ struct conv_blocked_functions {
   long (*pieces)(const window* w, int planar_in) noexcept;
   /// Rows of results of a Winograd tile; packed weights are then transformed filters. 0: direct, and they are copies.
   int (*by_winograd)(const window* w, int planar_in) noexcept;
-  /// 1 if the window is supported: depthwise, or ungrouped with horizontal dilation only if the map has a single row.
+  /// 1 if the window is supported: depthwise or ungrouped.
   int (*supports)(const window* w, int planar_in) noexcept;
   /// Sets the decisions from `w` and returns the kernel.
   kernel (*prepare)(conv_blocked_args* args) noexcept;

@@ -181,7 +181,7 @@ enum place {
   row_group,          // input blocks and output rows at a time
   copies_windows,     // depthwise with any window, over a padded copy of the current rows
   winograd_together,  // Winograd: tiles at a time; else 0
-  is_spread,          // single row with dilation: taps are processed like kernel rows
+  is_spread,          // dilation along rows: the taps of a kernel row are processed like kernel rows
   place_count
 };
 
@@ -198,15 +198,20 @@ LAMINA_INLINE row_range input_rows(const window& w, long row, long count) {
   return {smaller(larger(first, 0), w.height), larger(smaller(last, w.height), 0)};
 }
 
-/// Kernel rows [first, last) inside the map for one output row, and the input row `at` of the first one.
-struct kernel_rows {
-  long first, last, at;
-  constexpr kernel_rows(const window& w, long row) {
-    const long origin = row * w.stride_h - w.pad_h;
-    first = origin < 0 ? smaller(w.kernel_h, divide_up(-origin, w.dilation_h)) : 0;
-    last = larger(first, smaller(w.kernel_h, divide_up(larger(w.height - origin, 0), w.dilation_h)));
-    at = origin + first * w.dilation_h;
-  }
+/// Taps [first, last) along an axis that are inside a map of `size` for any of the results whose windows begin at
+/// `origin` to `origin + reach`.
+struct taps_inside {
+  long first, last;
+  constexpr taps_inside(long origin, long reach, long taps, long dilation, long size)
+      : first(origin + reach < 0 ? smaller(taps, divide_up(-origin - reach, dilation)) : 0),
+        last(larger(first, smaller(taps, divide_up(larger(size - origin, 0), dilation)))) {}
+};
+/// Kernel rows inside the map for one output row, and the input row `at` of the first one.
+struct kernel_rows : taps_inside {
+  long at;
+  constexpr kernel_rows(const window& w, long row)
+      : taps_inside(row * w.stride_h - w.pad_h, 0, w.kernel_h, w.dilation_h, w.height),
+        at(row * w.stride_h - w.pad_h + first * w.dilation_h) {}
 };
 
 /// Copies [blocks][rows][pixels][step] from `from` to `to`; each row gets `pad` pixels of zeros before and zeros after.
@@ -271,10 +276,9 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
     const long group_end = smaller(group + d[row_group], end);
     for (long c = 0; c < in_count; c += d[in_blocks]) {
       q.blocks = smaller(d[in_blocks], in_count - c);
-      q.accumulate = c > 0;
-      q.last = c + q.blocks == in_count;
+      const bool last_channels = c + q.blocks == in_count;
       // With a single tap, skips the channels beyond the last one.
-      q.last_steps = q.last && flat && !planar ? steps_of<Form>(w.channels - (in_count - 1) * block) : q.steps;
+      q.last_steps = last_channels && flat && !planar ? steps_of<Form>(w.channels - (in_count - 1) * block) : q.steps;
       const auto* whole = in + c * w.height * w.width * step;
       const X* source = copy;
       long source_row = 0,
@@ -308,18 +312,20 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
         const long tiles_here = (group_end - group) * divide_up(d[row_pixels], d[tile_rows]);
         const long lines = divide_up(q.steps, tiles_here);
         const long next = o + d[tile_columns] < out_count ? d[tile_columns] * q.weight_column
-                          : q.last                        ? (out_count - o) * q.weight_column - c * q.weight_block
+                          : last_channels                 ? (out_count - o) * q.weight_column - c * q.weight_block
                                                           : d[in_blocks] * q.weight_block - o * q.weight_column;
         long fetched = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // unused for a flat map, where `y` is not a row
-          q.rows = flat ? 1 : spread ? w.kernel_w : inside.last - inside.first;
+          q.rows = flat ? 1 : inside.last - inside.first;
+          // Taps of several kernel rows are not equally far apart: one call for each kernel row adds to the tile.
+          const long calls = spread ? larger(q.rows, 1) : 1;
           const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
           const X* from = source + (flat ? 0 : inside.at - source_row) * line;
           const float* weight =
-              a.weight + o * q.weight_column + c * q.weight_block + (flat || spread ? 0 : inside.first * kernel_row);
+              a.weight + o * q.weight_column + c * q.weight_block + (flat ? 0 : inside.first * kernel_row);
           for (long t = 0, x = 0; t < tiles; ++t) {
             const long size = base + (t < longer);
             const long x0 = (flat ? y * d[row_pixels] + x : x * w.stride_w) + source_x;
@@ -333,7 +339,23 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
             const long at = (o * pixels + first_pixel + y * d[row_pixels] + x) * block;
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
-            a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)](&q);
+            const auto tile = a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)];
+            if (spread) {
+              const taps_inside taps(x * w.stride_w - w.pad_w, (size - 1) * w.stride_w, w.kernel_w, w.dilation_w,
+                                     w.width);
+              q.rows = inside.first < inside.last ? taps.last - taps.first : 0;
+              q.in = from + x0 * step + taps.first * q.in_row;
+              q.weight = weight + taps.first * q.weight_row;
+            }
+            for (long call = 0; call < calls; ++call) {
+              q.accumulate = c > 0 || call > 0;
+              q.last = last_channels && call + 1 == calls;
+              tile(&q);
+              if (spread) {
+                q.in = static_cast<const X*>(q.in) + w.dilation_h * line;
+                q.weight += kernel_row;
+              }
+            }
             x += size;
           }
         }

@@ -24,9 +24,6 @@ struct blocked_kernels {
 };
 
 LAMINA_INLINE bool is_dense(const window& w) noexcept { return w.dilation_w == 1 || w.kernel_w == 1; }
-LAMINA_INLINE bool is_one_row(const window& w) noexcept {
-  return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0;
-}
 
 /// Estimated efficiency of tiles of `rows` pixels x `columns` blocks, for `pixels` in a row and `blocks` in all.
 LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks) noexcept {
@@ -37,8 +34,8 @@ LAMINA_APART double tile_fill(long rows, long columns, long pixels, long blocks)
   return count / chains / loads * used;
 }
 
-/// Whether these kernels support a window: ungrouped, with horizontal dilation only if the map has a single row.
-LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1 && (is_dense(w) || is_one_row(w)); }
+/// Whether these kernels support a window: ungrouped.
+LAMINA_INLINE bool takes_window(const window& w) { return w.groups == 1; }
 /// Clears the decisions of `prepare`.
 LAMINA_INLINE void reset(conv_blocked_args* a) {
   for (int i = 0; i < place_count; ++i) a->decision[i] = 0;
