@@ -442,21 +442,28 @@ BOOST_AUTO_TEST_CASE(blocked_with_dilation) {
 }
 
 BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
-  int taken = 0;
-  for (int i = 0; i < 60; ++i) {
+  int taken = 0, dilated = 0;
+  for (int i = 0; i < 90; ++i) {
     window w{};
-    w.groups = w.dilation_h = w.dilation_w = w.stride_h = w.stride_w = 1;
+    w.groups = w.stride_h = w.stride_w = 1;
+    w.dilation_h = i % 3 ? 1 : random_to(1, 4), w.dilation_w = i % 3 ? 1 : random_to(1, 4);
     w.kernel_h = w.kernel_w = 3;
     w.channels = random_to(2 * lane_count(), 5 * lane_count());
     w.out_channels = random_to(2 * lane_count(), 5 * lane_count());
-    w.pad_h = random_to(0, 2), w.pad_w = random_to(0, 2);
+    w.pad_h = random_to(0, 2 * w.dilation_h), w.pad_w = random_to(0, 2 * w.dilation_w);
     w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
     w.height = random_to(12, 30), w.width = random_to(12, 30);
     w = sized(w);
-    taken += functions().blocked.by_winograd(&w, false);
-    check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0});
+    const bool by_winograd = functions().blocked.by_winograd(&w, false) != 0;
+    taken += by_winograd;
+    dilated += by_winograd && w.dilation_h * w.dilation_w > 1;
+    check_blocked(w, random_to(1, 2), {false, i % 4 != 0, i % 2 != 0, i % 5 == 0});
   }
-  BOOST_TEST((lane_count() < 8 || taken > 20));
+  BOOST_TEST((lane_count() < 8 || (taken > 40 && dilated > 10)));
+  // Taps so far apart that most of them are beyond the map: fewer products without transforms.
+  const long c = 2 * lane_count();
+  window far = sized({c, 20, 20, c, 0, 0, 3, 3, 1, 1, 12, 12, 12, 12, 1});
+  BOOST_TEST(functions().blocked.by_winograd(&far, false) == 0);
 }
 
 // Winograd tiles of 4x4 results for large maps, whole and in parts, and tiles of 2x2.
@@ -464,7 +471,8 @@ BOOST_AUTO_TEST_CASE(blocked_in_large_tiles) {
   int large = 0, taken = 0;
   for (int i = 0; i < 60; ++i) {
     window w{};
-    w.groups = w.stride_h = w.stride_w = w.dilation_h = w.dilation_w = 1;
+    w.groups = w.stride_h = w.stride_w = 1;
+    w.dilation_h = i % 3 ? 1 : 2, w.dilation_w = i % 3 ? 1 : random_to(1, 3);
     w.kernel_h = w.kernel_w = 3;
     w.large_tiles = 1;
     w.channels = random_to(2 * lane_count(), 4 * lane_count());
@@ -495,8 +503,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
       w.stride_w = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 3), w.stride_h = w.stride_w;
       w.pad_h = random_to(0, kernel / 2), w.pad_w = random_to(0, 2) ? w.kernel_w / 2 : random_to(0, 4);
       w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
-      w.dilation_h = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 4);
-      w.dilation_w = i % 4 == 3 || random_to(0, 2) ? 1 : random_to(2, 4);
+      w.dilation_h = random_to(0, 2) ? 1 : random_to(2, 4), w.dilation_w = random_to(0, 2) ? 1 : random_to(2, 4);
       w.height = random_to(1, 20), w.width = random_to(1, 34);
       if (!fits(w)) continue;
       w = sized(w);

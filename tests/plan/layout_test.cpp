@@ -330,6 +330,27 @@ BOOST_AUTO_TEST_CASE(channels_are_scaled_in_blocks) {
   planned(40, {2, 3, 60, 60}, false, 2);
 }
 
+// Taps that are far apart, in parts, in bands before a pool, and with a map that most of them are beyond.
+BOOST_AUTO_TEST_CASE(dilated_convolutions_stay_in_blocks) {
+  const auto planned = [](const extent2d& dilation, std::int64_t channels, const shape& image, int threads) {
+    return equal_layouts(
+        image,
+        [&](small_graph& g, const value& x) {
+          const value h = 0.2 * conv2d(x, weight(g, "a", {channels, image.at(1), 3, 3}), {.padding = 1});
+          const conv2d_attributes apart{.padding = dilation, .dilation = dilation};
+          const value y = relu(conv2d(h, weight(g, "c", {channels, channels, 3, 3}), apart));
+          return values{max_pool2d(y), conv2d(h, weight(g, "d", {2 * channels, channels, 5, 2}), apart)};
+        },
+        threads);
+  };
+  for (const extent2d& dilation : {extent2d{2, 2}, extent2d{1, 3}, extent2d{5, 1}, extent2d{12, 24}})
+    for (const std::int64_t channels : {16, 21, 40})
+      for (const int threads : {1, 2}) BOOST_TEST(any_blocked(*planned(dilation, channels, {2, 3, 30, 26}, threads)));
+  for (const int threads : {1, 2})
+    for (const extent2d& dilation : {extent2d{1, 2}, extent2d{3, 9}, extent2d{2, 1}})
+      BOOST_TEST(any_blocked(*planned(dilation, 64, {1, 16, 64, 60}, threads)));
+}
+
 // Factors and terms of batch norms, with or without an axis for the batch.
 BOOST_AUTO_TEST_CASE(numbers_per_channel_need_no_plain_map) {
   const auto maps = [](const shape& factors, const shape& terms, std::int64_t batch, std::int64_t channels) {

@@ -234,6 +234,23 @@ template <class Form> LAMINA_COMPACT void copy_rows(const float* from, long bloc
   }
 }
 
+/// Copies the rows that output rows [first, first + count) of a spread window read: [blocks][kernel rows][together], rows
+/// outside the map left out. `pixels`: of a row of the copy.
+template <class Form> LAMINA_COMPACT void copy_spread_rows(const window& w, const float* from, long blocks, long first,
+                                                           long count, long together, typename Form::x* to, long pixels,
+                                                           long pad, long step) {
+  const long row = w.width * step, line = pixels * step;
+  for (long b = 0; b < blocks; ++b)
+    for (long i = 0; i < w.kernel_h; ++i, to += together * line) {
+      const long offset = i * w.dilation_h - w.pad_h;
+      const long begin = larger(first, divide_up(larger(0, -offset), w.stride_h)),
+                 end = smaller(first + count, divide_up(larger(0, w.height - offset), w.stride_h));
+      if (begin < end)
+        copy_rows<Form>(from + (b * w.height + begin * w.stride_h + offset) * row, 1, 0, end - begin, w.stride_h * row,
+                        to + (begin - first) * line, pixels, pad, w.width, step);
+    }
+}
+
 /// Output rows of a call that is not by Winograd: of a part of the image, or all.
 constexpr long rows_of_part(const conv_blocked_args& a) { return a.piece_count ? a.piece_count : a.w.out_height; }
 
@@ -294,16 +311,24 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
         q.in_block = count * step;
       } else {
         const bool pads = Way == sweep::copied_rows;
-        const auto held = input_rows(w, group, group_end - group);
-        const long count = larger(0, held.last - held.first), width = pads ? d[copy_width] : w.width;
-        copy_rows<Form>(whole + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, width,
-                        pads ? w.pad_w : 0, w.width, step);
-        source_row = held.first;
+        const long width = pads ? d[copy_width] : w.width, pad = pads ? w.pad_w : 0;
+        if (spread) {
+          copy_spread_rows<Form>(w, whole, q.blocks, group, group_end - group, d[row_group], copy, width, pad, step);
+          q.in_block = w.kernel_h * d[row_group] * width * step;
+        } else {
+          const auto held = input_rows(w, group, group_end - group);
+          const long count = larger(0, held.last - held.first);
+          copy_rows<Form>(whole + held.first * q.in_row, q.blocks, q.in_block, count, q.in_row, copy, width, pad,
+                          w.width, step);
+          source_row = held.first;
+          q.in_block = count * width * step;
+        }
         q.in_row = width * step;
-        q.in_block = count * q.in_row;
       }
-      const long line = q.in_row;
-      q.in_row = spread ? w.dilation_w * step : w.dilation_h * line;
+      const bool gathered = spread && copies;
+      // Distance of the rows that neighboring kernel rows read.
+      const long line = q.in_row, below = (gathered ? d[row_group] : w.dilation_h) * line;
+      q.in_row = spread ? w.dilation_w * step : below;
       for (long o = 0; o < out_count; o += d[tile_columns]) {
         const bool last_blocks = out_count - o < d[tile_columns];
         q.bias = a.bias ? a.bias + o * block : nullptr;
@@ -323,7 +348,10 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
           const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
-          const X* from = source + (flat ? 0 : inside.at - source_row) * line;
+          const X* from = source + (flat       ? 0
+                                    : gathered ? inside.first * d[row_group] + y - group
+                                               : inside.at - source_row) *
+                                       line;
           const float* weight =
               a.weight + o * q.weight_column + c * q.weight_block + (flat ? 0 : inside.first * kernel_row);
           for (long t = 0, x = 0; t < tiles; ++t) {
@@ -352,7 +380,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
               q.last = last_channels && call + 1 == calls;
               tile(&q);
               if (spread) {
-                q.in = static_cast<const X*>(q.in) + w.dilation_h * line;
+                q.in = static_cast<const X*>(q.in) + below;
                 q.weight += kernel_row;
               }
             }

@@ -134,7 +134,7 @@ template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked
   if (!d[has_copy] && !rounds) return 0;
   const long step = a->planar_in ? 1 : block;
   if (d[is_flat]) return static_cast<std::size_t>(d[in_blocks] * d[row_group] * d[row_pixels] * step * size);
-  const long rows = smaller(w.height, w.rows_under(d[row_group]));
+  const long rows = d[is_spread] ? w.kernel_h * d[row_group] : smaller(w.height, w.rows_under(d[row_group]));
   return static_cast<std::size_t>(d[in_blocks] * rows * (d[has_copy] ? d[copy_width] : w.width) * step * size);
 }
 

@@ -2,6 +2,7 @@
 // instead of 36.  Results come in tiles of 2x2: a transform of the 4x4 inputs of each tile, for each of its 16 points a
 // product over the channels of many tiles (a 1x1 convolution), and the output transform.  As accurate as the direct
 // sum, whose chains are longer.  An input that is not finite makes all results of the tiles that read it NaN.
+// With dilation, the results of a tile and its inputs are as far apart as the taps.
 // If a window allows `large_tiles`, tiles are 4x4, F(4x4, 3x3): 36 multiplications instead of 144, and errors about ten
 // times as large.
 // Source: Lavin, Gray, "Fast algorithms for convolutional neural networks" (2015), arXiv:1509.09308.
@@ -19,20 +20,48 @@ inline constexpr long winograd_tiles = 40;
 
 /// Whether vectors are long enough; without it programs contain none of its code.
 inline constexpr bool has_winograd = block >= 8;
+/// Tiles along an axis, each of `size` results, which are `dilation` apart: as many tiles stand between each other.
+constexpr long winograd_tiles_along(long results, long size, long dilation) {
+  const long together = size * dilation;
+  return results / together * dilation + smaller(results % together, dilation);
+}
+/// The first result of a tile along an axis.
+constexpr long winograd_begin(long tile, long size, long dilation) {
+  return dilation == 1 ? tile * size : tile / dilation * dilation * size + tile % dilation;
+}
+constexpr long winograd_rows(const window& w, long size) {
+  return winograd_tiles_along(w.out_height, size, w.dilation_h);
+}
+constexpr long winograd_columns(const window& w, long size) {
+  return winograd_tiles_along(w.out_width, size, w.dilation_w);
+}
 /// Rows of results of a tile: 2, or 4 if allowed and if the image has enough tiles.
 constexpr long winograd_size(const window& w) {
-  return w.large_tiles && divide_up(w.out_height, 4) * divide_up(w.out_width, 4) >= winograd_tiles ? 4 : 2;
+  return w.large_tiles && winograd_rows(w, 4) * winograd_columns(w, 4) >= winograd_tiles ? 4 : 2;
 }
 constexpr long winograd_points(const window& w) { return (winograd_size(w) + 2) * (winograd_size(w) + 2); }
-constexpr long winograd_columns(const window& w) { return divide_up(w.out_width, winograd_size(w)); }
+constexpr long winograd_tiles_of(const window& w) {
+  return winograd_rows(w, winograd_size(w)) * winograd_columns(w, winograd_size(w));
+}
+/// Taps inside the map along an axis, of all results together.
+constexpr long taps_along(long results, long pad, long dilation, long size) {
+  long count = 0;
+  for (long t = 0; t < 3; ++t)
+    count += larger(0, smaller(results, size + pad - t * dilation) - larger(0, pad - t * dilation));
+  return count;
+}
+/// Whether tiles of 2x2 need clearly fewer products than the taps inside the map, which are all with few exceptions
+/// unless they are far apart.
+constexpr bool winograd_pays(const window& w) {
+  if (w.dilation_h == 1 && w.dilation_w == 1) return true;
+  const long products = winograd_rows(w, 2) * winograd_columns(w, 2) * 16;
+  return 4 * products <= 3 * taps_along(w.out_height, w.pad_h, w.dilation_h, w.height) *
+                             taps_along(w.out_width, w.pad_w, w.dilation_w, w.width);
+}
 constexpr bool takes_winograd(const window& w, bool planar) {
   return has_winograd && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
-         w.stride_w == 1 && w.dilation_h == 1 && w.dilation_w == 1 && w.channels >= 2 * block &&
-         w.out_channels >= 2 * block && divide_up(w.out_height, 2) * divide_up(w.out_width, 2) >= winograd_tiles;
-}
-
-constexpr long winograd_tiles_of(const window& w) {
-  return divide_up(w.out_height, winograd_size(w)) * winograd_columns(w);
+         w.stride_w == 1 && w.channels >= 2 * block && w.out_channels >= 2 * block &&
+         winograd_rows(w, 2) * winograd_columns(w, 2) >= winograd_tiles && winograd_pays(w);
 }
 constexpr int by_winograd(const window& w, bool planar) {
   return takes_winograd(w, planar) ? static_cast<int>(winograd_size(w)) : 0;
@@ -153,17 +182,19 @@ struct winograd_group {
 template <class Form, int Size> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g,
                                                                    const float* in, typename Form::x* to, long point) {
   constexpr int edge = Size + 2;
-  const long columns = winograd_columns(w), blocks = divide_up(w.channels, block);
+  const long columns = winograd_columns(w, Size), blocks = divide_up(w.channels, block);
+  const long down = w.dilation_h, along = w.dilation_w, reach_h = (edge - 1) * down, reach_w = (edge - 1) * along;
   for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
     for (long t = 0; t < g.count; ++t, to += block) {
-      const long y0 = (g.first + t) / columns * Size - w.pad_h, x0 = (g.first + t) % columns * Size - w.pad_w;
+      const long y0 = winograd_begin((g.first + t) / columns, Size, down) - w.pad_h,
+                 x0 = winograd_begin((g.first + t) % columns, Size, along) - w.pad_w;
       vec<float> d[edge][edge];
-      if (y0 >= 0 && x0 >= 0 && y0 + edge <= w.height && x0 + edge <= w.width) {
+      if (y0 >= 0 && x0 >= 0 && y0 + reach_h < w.height && x0 + reach_w < w.width) {
         LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) d[i][j] =
-            load(in + ((y0 + i) * w.width + x0 + j) * block);
+            load(in + ((y0 + i * down) * w.width + x0 + j * along) * block);
       } else {
         LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
-          const long y = y0 + i, x = x0 + j;
+          const long y = y0 + i * down, x = x0 + j * along;
           const bool inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
           d[i][j] = inside ? load(in + (y * w.width + x) * block) : zero<float>();
         }
@@ -176,18 +207,21 @@ template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args&
                                                         const float* from, long point, const float* residual,
                                                         float* out) {
   const window& w = a.w;
-  const long columns = winograd_columns(w), blocks = divide_up(w.out_channels, block);
+  const long columns = winograd_columns(w, Size), blocks = divide_up(w.out_channels, block);
+  const long down = w.dilation_h, along = w.dilation_w;
   const bool clamps = a.clamp != 0;
   const vec<float> low(clamps ? a.low : -infinite), high(clamps ? a.high : infinite);
   for (long o = 0; o < blocks; ++o) {
     const auto bias = a.bias ? load(a.bias + o * block) : zero<float>();
     for (long t = 0; t < g.count; ++t, from += block) {
-      const long y0 = (g.first + t) / columns * Size, x0 = (g.first + t) % columns * Size;
+      const long y0 = winograd_begin((g.first + t) / columns, Size, down),
+                 x0 = winograd_begin((g.first + t) % columns, Size, along);
       vec<float> made[Size][Size];
       winograd_output<Size>(from, point, made);
       LAMINA_UNROLL for (int i = 0; i < Size; ++i) LAMINA_UNROLL for (int j = 0; j < Size; ++j) {
-        if (y0 + i >= w.out_height || x0 + j >= w.out_width) continue;
-        const long at = ((o * w.out_height + y0 + i) * w.out_width + x0 + j) * block;
+        const long y = y0 + i * down, x = x0 + j * along;
+        if (y >= w.out_height || x >= w.out_width) continue;
+        const long at = ((o * w.out_height + y) * w.out_width + x) * block;
         if (residual) made[i][j] += load(residual + at);
         store<float>(out + at, clamp<float>(made[i][j] + bias, low, high));
       }

@@ -460,10 +460,12 @@ bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_ca
   if (a.groups != 1 || y.at(2) == 1 || y.at(3) == 1 || y.size(1, 4) * 4 < many || weights.size() * 4 > few)
     return false;
   const kernels::window w = window_of(a, x, weights, y), maps = maps_of(rule, next);
-  // Winograd tiles begin at even rows, but rows above a part's first band, which windows read, may begin at odd ones.
-  const bool reads_above = maps.rows_under(1) > maps.stride_h || maps.pad_h > 0;
+  // Winograd tiles begin at even rows, but rows above a part's first band, which windows read, may begin at odd ones;
+  // with dilation they are no bands.
+  const bool reads_above = maps.rows_under(1) > maps.stride_h || maps.pad_h > 0,
+             is_dilated = w.dilation_h > 1 || w.dilation_w > 1;
   return maps.rows_under(1) <= max_rows &&
-         !(reads_above && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
+         !((reads_above || is_dilated) && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
 
 void conv2d::emit(emission& e) {
