@@ -478,27 +478,28 @@ BOOST_AUTO_TEST_CASE(pools_join_convolutions) {
     pool2d_attributes pool;
     bool maximum, activates;
   };
-  const layer all[] = {{3, 32, {.padding = 1}, {}, true, true},
-                       {3, 21, {.stride = {1, 2}, .padding = {0, 1}}, {.kernel_size = 2, .stride = 3}, true, false},
-                       {32, 32, {.padding = 1}, {}, true, true},
-                       {32, 32, {.padding = 1}, {.kernel_size = {3, 2}}, true, true},
-                       {20, 40, {.padding = {2, 0}, .dilation = {2, 1}}, {.kernel_size = {1, 2}}, true, true},
-                       {16, 48, {.padding = 1}, {.kernel_size = {3, 1}}, false, false},
-                       {18, 33, {}, {.kernel_size = 4}, false, true},
-                       {3, 40, {.stride = 2, .padding = 3}, {.kernel_size = 3, .stride = 2, .padding = 1}, true, true},
-                       {18, 33, {.stride = {1, 2}}, {.kernel_size = 3, .stride = 1, .padding = 1}, false, true},
-                       {18,
-                        33,
-                        {.stride = {1, 2}},
-                        {.kernel_size = {5, 3}, .stride = 2, .padding = {2, 1}, .count_padding = false},
-                        false,
-                        true},
-                       {18,
-                        33,
-                        {.padding = {1, 0}, .dilation = {2, 1}},
-                        {.kernel_size = 2, .stride = {1, 2}, .padding = 0, .padding_more = {1, 1}},
-                        false,
-                        true}};
+  const layer all[] = {
+      {3, 32, {.padding = 1}, {}, true, true},
+      {3, 21, {.stride = {1, 2}, .padding = {0, 1}}, {.kernel_size = 2, .stride = 3}, true, false},
+      {32, 32, {.padding = 1}, {}, true, true},
+      {32, 32, {.padding = 1}, {.kernel_size = {3, 2}}, true, true},
+      {20, 40, {.stride = {1, 2}, .padding = {2, 0}, .dilation = {2, 1}}, {.kernel_size = {1, 2}}, true, true},
+      {16, 48, {.padding = 1}, {.kernel_size = {3, 1}}, false, false},
+      {18, 33, {}, {.kernel_size = 4}, false, true},
+      {3, 40, {.stride = 2, .padding = 3}, {.kernel_size = 3, .stride = 2, .padding = 1}, true, true},
+      {18, 33, {.stride = {1, 2}}, {.kernel_size = 3, .stride = 1, .padding = 1}, false, true},
+      {18,
+       33,
+       {.stride = {1, 2}},
+       {.kernel_size = {5, 3}, .stride = 2, .padding = {2, 1}, .count_padding = false},
+       false,
+       true},
+      {18,
+       33,
+       {.stride = {2, 1}, .padding = {1, 4}, .dilation = {2, 3}},
+       {.kernel_size = 2, .stride = {1, 2}, .padding = 0, .padding_more = {1, 1}},
+       false,
+       true}};
   const auto is_pooled = [](const std::string& what) {
     return what.find("conv2d") == 0 && what.find("pool2d") != std::string::npos;
   };
