@@ -180,6 +180,63 @@ BOOST_AUTO_TEST_CASE(transposed_convolutions) {
         floats(c.y, c.expected));
 }
 
+// Pools of volumes by images of their frames equal those along one axis after the other.
+BOOST_AUTO_TEST_CASE(pools_of_volumes) {
+  const pool_options all[] = {
+      {.kernel = {2, 2, 2}, .strides = {2, 2, 2}},
+      {.kernel = {3, 3, 3}, .strides = {2, 1, 2}, .paddings_before = {1, 1, 1}, .paddings_after = {1, 0, 1}},
+      {.kernel = {3, 1, 2}, .dilations = {2, 1, 1}},
+      {.kernel = {2, 3, 3}, .paddings_before = {1, 0, 0}, .paddings_after = {0, 0, 0}},
+      {.kernel = {1, 2, 2}, .strides = {1, 2, 2}, .ceil_mode = true},
+      {.kernel = {2, 2, 2}, .strides = {2, 2, 2}, .ceil_mode = true},
+      {.kernel = {2, 3, 3}, .paddings_before = {0, 1, 1}, .paddings_after = {0, 1, 1}, .count_padding = true}};
+  array x = random_array(dtype::float32, {2, 3, 6, 7, 5}, 1, -2, 2);
+  x.values[40] = std::numeric_limits<double>::quiet_NaN();
+  x.values[400] = -std::numeric_limits<double>::infinity();
+  for (const auto& o : all) {
+    const auto run = [&](auto pool) {
+      small_graph g;
+      g.output(pool(g.input(x)));
+      return g.run({})[0];
+    };
+    // One axis at a time, the depth as an image of one column.
+    const auto apart = [&](auto pool) {
+      const auto number = [](const std::vector<std::int64_t>& of, std::size_t i, std::int64_t otherwise) {
+        return of.empty() ? otherwise : of[i];
+      };
+      return run([&](value v) {
+        for (const int axis : {2, 3, 4}) {
+          const auto i = static_cast<std::size_t>(axis - 2);
+          axes order(0, 1, 2, 3, 4);
+          std::swap(order.values[axis], order.values[4]);
+          const value last = permute(v, order);
+          const shape s = last.shape();
+          const pool_options one{.kernel = {o.kernel[i]},
+                                 .strides = {number(o.strides, i, 1)},
+                                 .paddings_before = {number(o.paddings_before, i, 0)},
+                                 .paddings_after = {number(o.paddings_after, i, 0)},
+                                 .dilations = {number(o.dilations, i, 1)},
+                                 .ceil_mode = o.ceil_mode,
+                                 .count_padding = o.count_padding};
+          const value y = pool(reshape(last, {s.size(0, 3), s.at(3), s.at(4)}), one);
+          v = permute(reshape(y, {s[0], s[1], s[2], s[3], y.shape()[2]}), order);
+        }
+        return v;
+      });
+    };
+    const auto maximum = [&](const value& v, const pool_options& p) -> value { return max_pool(v, p); };
+    const auto mean = [&](const value& v, const pool_options& p) -> value { return avg_pool(v, p); };
+    const array most = run([&](const value& v) { return maximum(v, o); }), most_apart = apart(maximum);
+    BOOST_TEST(same_bits(most, most_apart));
+    const array means = run([&](const value& v) { return mean(v, o); }), means_apart = apart(mean);
+    BOOST_REQUIRE_EQUAL(means.values.size(), means_apart.values.size());
+    for (std::size_t i = 0; i < means.values.size(); ++i) {
+      const double a = means.values[i], b = means_apart.values[i];
+      BOOST_TEST((std::abs(a - b) < 1e-5 || a == b || (std::isnan(a) && std::isnan(b))));
+    }
+  }
+}
+
 struct pooling {
   shape x;
   pool_options o;

@@ -448,6 +448,60 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     }
 }
 
+// Causal convolutions, written as a padding of both sides and a slice, compute only what is left; not where others read
+// the whole map, or where the slice begins inside it.
+BOOST_AUTO_TEST_CASE(slices_become_padding) {
+  const auto slices = [](std::int64_t channels, std::int64_t stride, std::int64_t first, std::int64_t last,
+                         bool whole) {
+    const auto plan = equal_layouts({2, channels, 37}, [&](small_graph& g, const value& x) {
+      const value h =
+          conv1d(x, weight(g, "a", {channels, channels, 3}), {.stride = stride, .padding = 4, .dilation = 2}) +
+          weight(g, "b", {channels, 1});
+      const value part = slice(h, {.start = first, .stop = last, .axis = 2});
+      const value y = relu(part) * weight(g, "s", {1, channels, 1});
+      values made{conv1d(y, weight(g, "c", {channels, channels, 2})), y};
+      if (whole) made.push_back(h);
+      return made;
+    });
+    std::int64_t count = 0;
+    for (const auto& l : plan->lines()) count += l.what == "slice";
+    return count;
+  };
+  for (const std::int64_t channels : {16, 21})
+    for (const std::int64_t stride : {1, 2}) {
+      BOOST_TEST(slices(channels, stride, 0, stride == 1 ? -4 : -2, false) == 0);
+      BOOST_TEST(slices(channels, stride, 2, -1, false) == 0);
+      BOOST_TEST(slices(channels, stride, 0, -9, false) == 1);  // fewer than without padding
+      BOOST_TEST(slices(channels, stride, 7, -1, false) == 1);
+      BOOST_TEST(slices(channels, stride, 0, -4, true) == 1);
+    }
+}
+
+// Volumes run as images of their frames: everything between convolutions keeps channel blocks and needs no permutation.
+BOOST_AUTO_TEST_CASE(volumes_stay_images) {
+  const auto planned = [](std::int64_t channels, const shape& volume) {
+    return equal_layouts(volume, [&](small_graph& g, const value& x) {
+      const conv_options around{.paddings_before = {1, 1, 1}, .paddings_after = {1, 1, 1}};
+      const value a = conv(x, weight(g, "a", {channels, volume.at(1), 3, 3, 3}), around);
+      const value b = relu(a * weight(g, "s", {1, channels, 1, 1, 1}) + weight(g, "b", {channels, 1, 1, 1}));
+      const value c = silu(conv(b, weight(g, "c", {channels, channels, 1, 3, 3}),
+                                {.paddings_before = {0, 1, 1}, .paddings_after = {0, 1, 1}})) +
+                      b;
+      const value d = conv(concat({b, c}, 1), weight(g, "d", {channels, 2 * channels, 1, 1, 1}));
+      const value e = max_pool(d, {.kernel = {2, 2, 2}, .strides = {2, 2, 2}});
+      return values{conv(e, weight(g, "e", {channels, channels, 1, 2, 2})), d * weight(g, "r", {volume.at(4)}),
+                    c + weight(g, "t", {volume.at(2), 1, 1})};
+    });
+  };
+  for (const std::int64_t channels : {16, 21})
+    for (const std::int64_t batch : {1, 2}) {
+      const auto plan = planned(channels, {batch, 3, 4, 9, 8});
+      std::int64_t permuted = 0;
+      for (const auto& l : plan->lines()) permuted += l.what == "permute";
+      BOOST_TEST(permuted == 5, plan->explain());  // filters, the input, and the outputs
+    }
+}
+
 // Checks that results of a convolution (first of `build`) have the same bits whether only windows over them read them
 // or others too. `is_joined`: whether a plan's line computes both. `odd`: a number for a filter, if it is not 0.
 void check_bands(std::int64_t in, std::int64_t out, bool (*is_joined)(const std::string&),

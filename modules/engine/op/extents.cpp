@@ -115,6 +115,27 @@ value merged(const value& x, int from, int to) {
     else s.back() = times(x.owner(), s.back(), extent_of(x, i));
   return to - from == 1 ? x : reshaped(x, s);
 }
+
+// ---- volumes [N, C, D, H, W] as images of their frames ----
+
+/// Volumes [N, C, D, H, W] as [N, D, C, H, W], or these as volumes.
+value frames_first(const value& x) { return lamina::permute(x, axes(0, 2, 1, 3, 4)); }
+/// Images [N D, C, H, W] as [N, D, C, H, W].
+value split_frames(const value& images, const extent_value& count, const extent_value& depth) {
+  return reshaped(images, {count, depth, extent_of(images, 1), extent_of(images, 2), extent_of(images, 3)});
+}
+/// Images [N D, C, H, W] as volumes [N, C, D, H, W].
+value volumes_of(const value& images, const extent_value& count, const extent_value& depth) {
+  return frames_first(split_frames(images, count, depth));
+}
+/// Of [N, D, C, H, W] the frames that plane k of windows of `kernel` planes reads.
+value frames_under(const value& frames, std::int64_t k, std::int64_t kernel, std::int64_t stride,
+                   std::int64_t dilation) {
+  const std::int64_t rest = (kernel - 1 - k) * dilation;
+  if (kernel == 1 && stride == 1) return frames;
+  return lamina::slice(frames, {.start = k * dilation, .stop = rest ? -rest : to_the_end, .axis = 1, .step = stride});
+}
+
 /// Merges groups of neighboring axes of x: `groups` has the number of axes of each; 0 inserts an axis of extent 1.
 value merged(const value& x, const std::vector<int>& groups) {
   std::vector<extent_value> to;

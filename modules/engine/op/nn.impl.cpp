@@ -54,9 +54,15 @@ kernels::window window_of(const pool2d_attributes& a, const shape& x, const shap
                          step.w, a.padding.h, a.padding.w, 1, 1, 1, a.padding_more.h, a.padding_more.w});
 }
 
-// A convolution of few channels reads plain images directly.
+// A convolution of few channels reads plain images directly: up to half a block, or, without rounding, up to two blocks
+// of which a sixth would be padding.
 bool takes_plain_images(const image_call& c) {
-  return !c.blocked && c.in[0].dims.at(1) * 2 <= kernels::lanes(static_cast<kernels::isa>(c.isa));
+  const std::int64_t channels = c.in[0].dims.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(c.isa)),
+                     all = detail::divide_up(channels, lanes) * lanes;
+  const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
+  const bool pads =
+      a.groups == 1 && a.compute == dtype::float32 && !c.rounds && all <= 2 * lanes && 6 * (all - channels) >= all;
+  return !c.blocked && (2 * channels <= lanes || pads);
 }
 
 // Channels rounded up to whole blocks.

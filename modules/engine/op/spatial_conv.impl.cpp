@@ -89,24 +89,30 @@ value conv_image(const value& x, const value& w, const conv_numbers& c) {
                  .groups = c.groups,
                  .padding_more = {c.after[0] - c.before[0], c.after[1] - c.before[1]}});
 }
-// Volumes [N, C, D, ...] to images [N D, C, ...], and back.
-value frames_of(const value& x) { return detail::merged(permute(x, axes(0, 2, 1, 3, 4)), 0, 2); }
-value volumes_of(const value& frames, const extent_value& count, const extent_value& depth) {
-  return reshaped(frames, {count, depth, extent_of(frames, 1), extent_of(frames, 2), extent_of(frames, 3)});
-}
-value conv_volume(value x, const value& w, const conv_numbers& c) {
+// A convolution of images for all planes of the filters: each image has the channels of all frames that it reads. With
+// groups, whose channels must be neighbors, the sum of one convolution for each plane.
+value conv_volume(const value& x, const value& w, const conv_numbers& c) {
   const std::int64_t depth = depth_of(w, "conv");
-  if (c.before[0] || c.after[0]) x = pad(x, {.axis = 2, .before = c.before[0], .after = c.after[0]});
-  value sum;
+  value frames = detail::frames_first(x);
+  if (c.before[0] || c.after[0]) frames = pad(frames, {.axis = 1, .before = c.before[0], .after = c.after[0]});
+  std::vector<value> parts;
+  extent_value count;
   for (std::int64_t k = 0; k < depth; ++k) {
-    const std::int64_t rest = (depth - 1 - k) * c.dilations[0];
-    const value part =
-        slice(x, {.start = k * c.dilations[0], .stop = rest ? -rest : to_the_end, .axis = 2, .step = c.strides[0]});
-    const value y =
-        volumes_of(conv_image(frames_of(part), select(w, 2, k), c.frames()), extent_of(x, 0), extent_of(part, 2));
-    sum = sum.empty() ? y : value(sum + y);
+    const value part = detail::frames_under(frames, k, depth, c.strides[0], c.dilations[0]);
+    if (k == 0) count = extent_of(part, 1);
+    parts.push_back(detail::merged(part, 0, 2));
   }
-  return permute(sum, axes(0, 2, 1, 3, 4));
+  value y;
+  if (c.groups == 1) {
+    const value all = depth == 1 ? parts[0] : value(concat(view<const value>(parts), 1)),
+                filters = detail::merged(depth == 1 ? w : detail::frames_first(w), 1, 3);
+    y = conv_image(all, filters, c.frames());
+  } else
+    for (std::int64_t k = 0; k < depth; ++k) {
+      const value part = conv_image(parts[static_cast<std::size_t>(k)], select(w, 2, k), c.frames());
+      y = y.empty() ? part : value(y + part);
+    }
+  return detail::volumes_of(y, extent_of(x, 0), count);
 }
 
 value transposed_image(const value& x, const value& w, const conv_numbers& c) {
@@ -135,16 +141,16 @@ value spread_frames(const value& y, std::int64_t stride) {
 }
 value transposed_volume(const value& x, const value& w, const conv_numbers& c) {
   const std::int64_t depth = depth_of(w, "conv_transpose");
-  const value frames = frames_of(x);
+  const value frames = detail::merged(detail::frames_first(x), 0, 2);
   value sum;
   for (std::int64_t k = 0; k < depth; ++k) {
     value y = transposed_image(frames, select(w, 2, k), c.frames());
-    y = spread_frames(volumes_of(y, extent_of(x, 0), extent_of(x, 2)), c.strides[0]);
+    y = spread_frames(detail::split_frames(y, extent_of(x, 0), extent_of(x, 2)), c.strides[0]);
     const std::int64_t first = k * c.dilations[0], rest = (depth - 1 - k) * c.dilations[0];
     if (first || rest) y = pad(y, {.axis = 1, .before = first, .after = rest});
     sum = sum.empty() ? y : value(sum + y);
   }
-  return permute(trimmed(sum, 1, c.before[0], c.after[0], c.more[0]), axes(0, 2, 1, 3, 4));
+  return detail::frames_first(trimmed(sum, 1, c.before[0], c.after[0], c.more[0]));
 }
 // Checks strides and other numbers of a volume's depth, which no image operation checks.
 void check_depth(const conv_numbers& c, std::string_view function) {

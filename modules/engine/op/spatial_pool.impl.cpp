@@ -66,15 +66,15 @@ bool trivial(const window_attributes& a) {
 }
 
 // Attributes of an image pooling operation if it can compute the windows: one or two axes, no dilation.
-std::optional<pool2d_attributes> as_image(const value& x, const std::vector<window_attributes>& windows, bool means) {
-  const int axes_count = static_cast<int>(windows.size());
+std::optional<pool2d_attributes> as_image(const value& x, view<const window_attributes> windows, bool means) {
+  const int axes_count = static_cast<int>(windows.size()), first = x.shape().rank - axes_count;
   const dtype t = x.type().element;
   if (axes_count > 2 || (t != dtype::float32 && t != dtype::float64)) return {};
   std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, more[2] = {0, 0};
   for (int i = 0; i < axes_count; ++i) {
     const window_attributes& a = windows[static_cast<std::size_t>(i)];
     const std::size_t k = static_cast<std::size_t>(i + 2 - axes_count);
-    const dim extent = x.shape()[2 + i];
+    const dim extent = x.shape()[first + i];
     if (a.parts || a.dilation != 1) return {};
     std::int64_t missing = a.after - a.before;
     if (a.ceil) {
@@ -102,6 +102,29 @@ std::optional<pool2d_attributes> as_image(const value& x, const std::vector<wind
 template <class F> value on_images(const value& x, F f) {
   if (x.shape().rank == 4) return f(x);
   return squeeze(f(value(unsqueeze(x, axes(2)))), axes(2));
+}
+
+// Pools volumes as images, and then the results of a window's frames by `join`; empty if images cannot compute it.
+// `outside`: of padding frames.
+template <class Pool, class Join> value pooled_frames(const value& x, view<const window_attributes> windows, bool means,
+                                                      double outside, Pool pool, Join join) {
+  constexpr std::int64_t max_frames = 16;  // of a window
+  if (windows.size() != 3) return {};
+  const window_attributes& depth = windows[0];
+  const auto image = as_image(x, {windows.data() + 1, 2}, means);
+  const bool pads = depth.before > 0 || depth.after > 0;
+  if (!image || depth.parts || depth.kernel > max_frames || depth.ceil || depth.before < 0 || depth.after < 0 ||
+      depth.before >= depth.kernel || depth.after >= depth.kernel || (means && pads))
+    return {};
+  value frames = pool(detail::merged(detail::frames_first(x), 0, 2), *image);
+  frames = detail::split_frames(frames, extent_of(x, 0), extent_of(x, 2));
+  if (pads) frames = pad(frames, {.axis = 1, .before = depth.before, .after = depth.after, .value = outside});
+  value y;
+  for (std::int64_t k = 0; k < depth.kernel; ++k) {
+    const value part = detail::frames_under(frames, k, depth.kernel, depth.stride, depth.dilation);
+    y = y.empty() ? part : value(join(y, part));
+  }
+  return detail::frames_first(y);
 }
 
 value extent_list(const value& x, int axis) { return extent_of(x, axis).in(x.owner()); }
@@ -162,7 +185,11 @@ value max_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "max_pool");
   if (const auto p = as_image(x, windows, false))
     return on_images(x, [&](const value& y) { return value(max_pool2d(y, *p)); });
-  return maxima_of(x, windows).values;
+  const value y = pooled_frames(
+      x, windows, false, -std::numeric_limits<double>::infinity(),
+      [](const value& frames, const pool2d_attributes& a) { return value(max_pool2d(frames, a)); },
+      [](const value& a, const value& b) { return value(lamina::max(a, b)); });
+  return y.empty() ? maxima_of(x, windows).values : y;
 }
 
 pooled max_pool_with_indices(const value& x, const pool_options& o, bool column_major, const origin&) {
@@ -187,7 +214,10 @@ value avg_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "avg_pool");
   if (const auto p = as_image(x, windows, true))
     return on_images(x, [&](const value& y) { return value(avg_pool2d(y, *p)); });
-  return means(x, windows);
+  const value sum = pooled_frames(
+      x, windows, true, 0, [](const value& frames, const pool2d_attributes& a) { return value(avg_pool2d(frames, a)); },
+      [](const value& a, const value& b) { return value(a + b); });
+  return sum.empty() ? means(x, windows) : value(sum * (1.0 / static_cast<double>(windows[0].kernel)));
 }
 
 value lp_pool(const value& x, const pool_options& o, double p, const origin&) {

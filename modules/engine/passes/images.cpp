@@ -1,10 +1,12 @@
 // Gives elementwise operations on images four axes, so that they can use channel blocks. One-dimensional convolutions
-// run as images of one row, [N, C, 1, L]: operations after them keep that shape, and the program's rank is restored at
-// the end.
+// run as images of one row, [N, C, 1, L], those of volumes [N, C, D, H, W] as images of their frames, [N D, C, H, W]:
+// operations after them keep that shape, and the program's rank is restored at the end. A slice of a
+// convolution's map becomes its padding, as causal convolutions are written.
 module lamina:passes.images;
 import :core;
 import :dtype;
 import :op;
+import :op.nn;
 import :op.shape;
 import :program;
 import :rewriter;
@@ -16,8 +18,8 @@ namespace lamina::rewriting {
 /// Whether a node is a reshape of operand 0, in any spelling.
 bool reshapes(const node& n) { return n.op && n.op->alias == 0 && n.op->identity == identity_rule::if_types_agree; }
 
-/// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L]; per-channel numbers [C, 1, 1]
-/// get the missing axis.
+/// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L], and before the reshape and
+/// permutation of images to volumes; also concatenations of channels before the latter.
 class image_shapes {
  public:
   explicit image_shapes(const program& p) : p_(p), copy_(p, to_) {
@@ -28,10 +30,20 @@ class image_shapes {
   std::optional<program> run() {
     bool any = false;
     for (const auto& n : p_.nodes())
-      any = any || (reshapes(n) && n.results[0].dims.rank == 3 && is_image(p_, n.inputs[0]));
+      any = any || (reshapes(n) && n.results[0].dims.rank == 3 && is_image(p_, n.inputs[0])) || swaps_frames(n);
     if (!any) return {};
+    const auto needed = p_.reachable();
+    for (std::size_t i = 0; i < needed.size(); ++i)
+      for (const auto v : p_.nodes()[i].inputs) readers_[v] += needed[i] != 0;
+    for (const auto& o : p_.outputs()) ++readers_[o.value];
+    for (const auto& a : p_.assignments()) ++readers_[a.value];
     copy_.run([&](std::int32_t i, const node& n) {
-      value made = n.op && n.op->layout_free ? moved(n) : reshapes(n) ? joined(n) : value();
+      value made = n.op && n.op->layout_free   ? moved(n)
+                   : reshapes(n)               ? joined(n)
+                   : is_call_of<op::slice>(n)  ? sliced(n)
+                   : swaps_frames(n)           ? swapped_back(n)
+                   : is_call_of<op::concat>(n) ? joined_channels(n)
+                                               : value();
       if (made.empty()) return false;
       copy_.set({i, 0}, made);
       return true;
@@ -73,21 +85,6 @@ class image_shapes {
     if (with.rank == 3) with = {dim(1), with[0], with[1], with[2]};
     return reshape(v, with);
   }
-  // An operation on images whose per-channel numbers get all axes; empty if they can be fused into a convolution.
-  value with_all_axes(const node& n) {
-    const auto in = copy_.operands(n);
-    const shape channels{n.results[0].dims[1], dim(1), dim(1)};
-    std::vector<value> all;
-    bool any = false, image = false;
-    for (const auto& v : in) {
-      const node& of = to_.at(v.id());
-      const bool lacks = v.shape() == channels && v.shape().size() != 1;
-      any = any || lacks;
-      image = image || (is_image(to_, v.id()) && v.shape() == n.results[0].dims && !of.op->channels);
-      all.push_back(lacks ? value(reshape(v, {dim(1), channels[0], dim(1), dim(1)})) : v);
-    }
-    return any && image ? call(n, all) : value();
-  }
   value call(const node& n, const std::vector<value>& in) {
     to_.path = n.path.empty() ? p_.path : n.path;
     const value made(&to_, to_.add(*n.op, n.attributes, in));
@@ -95,8 +92,9 @@ class image_shapes {
     return made;
   }
   value moved(const node& n) {
-    if (n.results.size() == 1 && n.results[0].dims.rank == 4) return with_all_axes(n);
-    if (n.results.size() != 1 || n.results[0].dims.rank != 3) return {};
+    if (n.results.size() != 1) return {};
+    if (n.results[0].dims.rank == 5) return moved_volume(n);
+    if (n.results[0].dims.rank != 3) return {};
     const auto in = copy_.operands(n);
     value image;
     for (const auto& v : in)
@@ -107,6 +105,138 @@ class image_shapes {
     for (const auto& v : in) as_images.push_back(as_image(v, axis, image.shape()));
     return reshape(call(n, as_images), n.results[0].dims);
   }
+
+  // ---- slices of maps ----
+
+  // A part of an axis of an image.
+  struct part {
+    int axis;
+    std::int64_t first, count;
+  };
+  // The image [N, C, H, W] whose part a slice of a sequence [N, C, L] is, if that part of a convolution can be computed
+  // alone: of nothing else, and of elementwise operations with numbers that do not differ along the axis.
+  value sliced(const node& n) {
+    const auto& a = n.attributes_as<slice_attributes>();
+    const shape& s = p_.type(n.inputs[0]).dims;
+    if (s.rank != 3 || detail::normal_axis(a.axis, 3) != 2 || a.step != 1 || !s[2].is_number()) return {};
+    const value whole = image_of(copy_.operands(n)[0]);
+    if (whole.empty()) return {};
+    const auto at = detail::resolve(a, s.at(2));
+    const value image = part_of(n.inputs[0], {5 - one_axis(whole.shape(), s), at.first, at.count});
+    return image.empty() ? value() : value(reshape(image, n.results[0].dims));
+  }
+  // The part of a value as an image; empty if it cannot be computed alone.
+  value part_of(value_id v, const part& of) {
+    const node& n = p_.at(v);
+    const shape& s = p_.type(v).dims;
+    if (const auto found = readers_.find(v); found == readers_.end() || found->second != 1 || n.results.size() != 1)
+      return {};
+    if (is_call_of<op::conv2d>(n)) return part_of_convolution(n, of);
+    if (reshapes(n) && s.rank == 3 && one_axis(p_.type(n.inputs[0]).dims, s) == 5 - of.axis)
+      return part_of(n.inputs[0], of);
+    if (!n.op || !n.op->layout_free || s.rank != 3) return {};
+    value image;
+    std::vector<value> in = copy_.operands(n);
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      const shape& of_operand = in[i].shape();
+      if (of_operand == s) {
+        if (in[i] = part_of(n.inputs[i], of); in[i].empty()) return {};
+        image = in[i];
+      } else if (of_operand.rank > 0 && of_operand[of_operand.rank - 1] != dim(1)) return {};
+    }
+    if (image.empty()) return {};
+    for (auto& operand : in)
+      if (operand.shape() != image.shape()) operand = as_image(operand, 5 - of.axis, image.shape());
+    return call(n, in);
+  }
+  value part_of_convolution(const node& n, const part& of) {
+    auto a = n.attributes_as<conv2d_attributes>();
+    const shape &x = p_.type(n.inputs[0]).dims, &w = p_.type(n.inputs[1]).dims;
+    if (!x[of.axis].is_number() || !w[of.axis].is_number()) return {};
+    const bool rows = of.axis == 2;
+    std::int64_t &before = rows ? a.padding.h : a.padding.w, &more = rows ? a.padding_more.h : a.padding_more.w;
+    const std::int64_t stride = rows ? a.stride.h : a.stride.w, dilation = rows ? a.dilation.h : a.dilation.w,
+                       reach = (of.count - 1) * stride + (w.at(of.axis) - 1) * dilation + 1,
+                       begin = before - of.first * stride, after = reach - x.at(of.axis) - begin;
+    if (of.count < 1 || begin < 0 || after < 0 || after > before + more) return {};
+    before = begin;
+    more = after - begin;
+    to_.path = n.path.empty() ? p_.path : n.path;
+    const value made(&to_, to_.add(*n.op, std::make_shared<const conv2d_attributes>(a), copy_.operands(n)));
+    to_.path = p_.path;
+    return made;
+  }
+
+  // ---- volumes [N, C, D, H, W] of images [N D, C, H, W] ----
+
+  static bool swaps_frames(const node& n) {
+    return is_call_of<op::permute>(n) && n.attributes_as<permute_attributes>().order == axes(0, 2, 1, 3, 4);
+  }
+  // Images as [N, D, C, H, W] of volumes.
+  static shape split(const shape& volume) { return {volume[0], volume[2], volume[1], volume[3], volume[4]}; }
+  // Swaps frames and channels as node `swap` does: programs without volumes do not contain permutations for this.
+  value swapped(const value& v, std::int32_t swap) {
+    const node& n = to_.at(swap);
+    return {&to_, to_.add(*n.op, n.attributes, {&v, 1})};
+  }
+  value volume_of(const value& images, const shape& volume, std::int32_t swap) {
+    return swapped(reshape(images, split(volume)), swap);
+  }
+  // The images of which a value is the volume; else empty.
+  value images_of(const value& v) {
+    const node& n = to_.at(v.id());
+    if (!swaps_frames(n)) return {};
+    const node& inner = to_.at(n.inputs[0]);
+    const shape& s = v.shape();
+    if (!reshapes(inner) || !is_image(to_, inner.inputs[0]) || !s[0].is_number() || !s[2].is_number()) return {};
+    const value images(&to_, inner.inputs[0]);
+    return images.shape() == shape{dim(s.at(0) * s.at(2)), s[1], s[3], s[4]} ? images : value();
+  }
+  // An operand that is broadcast to a volume, beside its images; empty if it differs among images.
+  value beside_images(const value& v, const shape& volume, const shape& images, std::int32_t swap) {
+    const shape& s = v.shape();
+    if (s == volume) {
+      const value of = images_of(v);
+      return of.empty() ? value(reshape(swapped(v, swap), images)) : of;
+    }
+    if (s.rank < 3) return v;
+    const dim one(1);
+    if (s[s.rank - 3] != one || (s.rank == 5 && s[0] != one)) return {};
+    return s.rank == 3 ? v : value(reshape(v, {s[s.rank - 4], s[s.rank - 2], s[s.rank - 1]}));
+  }
+  value moved_volume(const node& n) {
+    const shape& volume = n.results[0].dims;
+    const auto in = copy_.operands(n);
+    value images;
+    std::int32_t swap = -1;
+    for (const auto& v : in)
+      if (images.empty() && v.shape() == volume) images = images_of(v), swap = v.id().node;
+    if (images.empty()) return {};
+    std::vector<value> as_images;
+    for (const auto& v : in) {
+      as_images.push_back(beside_images(v, volume, images.shape(), swap));
+      if (as_images.back().empty()) return {};
+    }
+    return volume_of(call(n, as_images), volume, swap);
+  }
+  // Volumes of images that are swapped back.
+  value swapped_back(const node& n) {
+    const value in = copy_.operands(n)[0];
+    const node& inner = to_.at(in.id());
+    return swaps_frames(inner) ? value(&to_, inner.inputs[0]) : value();
+  }
+  value joined_channels(const node& n) {
+    const shape& volume = n.results[0].dims;
+    if (volume.rank != 5 || n.attributes_as<axis_attributes>().axis != 1) return {};
+    std::vector<value> all;
+    const auto in = copy_.operands(n);
+    for (const auto& v : in) {
+      all.push_back(images_of(v));
+      if (all.back().empty()) return {};
+    }
+    return volume_of(call(n, all), volume, in[0].id().node);
+  }
+
   // Merges a reshape of a reshape.
   value joined(const node& n) {
     const value in = copy_.operands(n)[0];
@@ -119,6 +249,7 @@ class image_shapes {
   const program& p_;
   program to_;
   rewriter copy_;
+  std::map<value_id, std::int64_t> readers_;  // in `p_`
 };
 
 }  // namespace lamina::rewriting

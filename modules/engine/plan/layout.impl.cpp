@@ -29,7 +29,8 @@ image_layouts images_of(const request& r, const usage& u, const layouts& all, st
   bool first_only = true;
   for (std::int32_t k = 1; k < static_cast<std::int32_t>(n.results.size()); ++k)
     first_only = first_only && !u.is_read({at, k});
-  return n.op->images({n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks});
+  return n.op->images({n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks,
+                       r.options.compute != dtype::float32});
 }
 
 // Whether an operand of a blocked result has one number per channel: it is read in blocks too, with 0 beyond the

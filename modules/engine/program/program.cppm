@@ -124,6 +124,7 @@ export struct image_call {
   bool first_only;  // only result 0 is read
   lamina::isa isa;
   view<const char> in_blocks{};  // for each operand, whether it is channel-blocked
+  bool rounds = false;           // products round their operands (`pass_options::compute`)
 };
 /// What an operation computes per window of each channel's map: nothing, maximum, mean, or a sum weighted by one filter
 /// per channel. The attributes are those of a pool or a convolution.
