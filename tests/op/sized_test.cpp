@@ -331,8 +331,8 @@ array left_of(const box_set& b, const suppression_attributes& a) {
 
 BOOST_AUTO_TEST_CASE(boxes_that_are_left) {
   int seed = 0;
-  for (auto [images, classes, n] :
-       {std::tuple(1, 1, 40), std::tuple(2, 3, 25), std::tuple(2, 2, 0), std::tuple(1, 0, 5), std::tuple(3, 1, 1)})
+  for (auto [images, classes, n] : {std::tuple(1, 1, 40), std::tuple(2, 3, 25), std::tuple(2, 2, 0),
+                                    std::tuple(1, 0, 5), std::tuple(3, 1, 1), std::tuple(1, 2, 700)})
     for (bool centers : {false, true})
       for (const suppression_attributes& a :
            {suppression_attributes{}, suppression_attributes{.iou_threshold = 0.1, .score_threshold = 0.25},

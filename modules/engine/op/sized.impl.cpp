@@ -108,7 +108,7 @@ struct suppression_args {
   const void *boxes, *scores;
   const std::int64_t* order;
   std::int64_t *out, *total, *invalid;
-  std::int64_t images, classes, n, max;
+  std::int64_t images, classes, n, max, max_kept;  // boxes per class: limit, and room in the scratch memory
   double overlap, score;
   const std::int64_t* max_at;  // null: the values above are used
   const void *overlap_at, *score_at;
@@ -138,6 +138,58 @@ bool overlaps(const corners& a, const corners& b, double part) {
   }
   return both > part * (one + other - both);
 }
+// Boxes that stay, in lists by the position of their low side: a box can overlap only those of near lists.
+class kept_boxes {
+ public:
+  static std::size_t bytes(std::int64_t max) {
+    return static_cast<std::size_t>(max) * (sizeof(corners) + sizeof(std::int64_t));
+  }
+  kept_boxes(void* scratch, std::int64_t max)
+      : boxes_(static_cast<corners*>(scratch)), next_(reinterpret_cast<std::int64_t*>(boxes_ + max)) {}
+  std::int64_t count() const { return count_; }
+  // Forgets all boxes, before some of `n` boxes are kept.
+  template <class T> void start(const T* boxes, std::int64_t n, bool centers) {
+    double first = std::numeric_limits<double>::infinity(), last = -first;
+    bool finite = true;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const corners c = corners_of(boxes + 4 * i, centers);
+      finite = finite && std::isfinite(c.low[0]) && std::isfinite(c.high[0]);
+      first = std::min(first, c.low[0]), last = std::max(last, c.high[0]);
+    }
+    first_ = first;
+    lists_per_unit_ = finite && last > first ? lists / (last - first) : 0;
+    widest_ = 0;
+    count_ = 0;
+    for (auto& h : head_) h = -1;
+  }
+  bool any_overlaps(const corners& b, double part) const {
+    const int end = list_of(b.high[0]);
+    for (int at = std::max(list_of(b.low[0] - widest_) - 1, 0); at <= end; ++at)  // one more: differences are rounded
+      for (std::int64_t k = head_[at]; k >= 0; k = next_[k])
+        if (overlaps(boxes_[k], b, part)) return true;
+    return false;
+  }
+  void keep(const corners& b) {
+    const int at = list_of(b.low[0]);
+    boxes_[count_] = b;
+    next_[count_] = head_[at];
+    head_[at] = count_++;
+    widest_ = std::max(widest_, b.high[0] - b.low[0]);
+  }
+
+ private:
+  static constexpr int lists = 256;
+
+  int list_of(double position) const {
+    const double at = (position - first_) * lists_per_unit_;
+    return at > 0 ? at < lists ? static_cast<int>(at) : lists - 1 : 0;  // 0 if it is NaN: there is only one list then
+  }
+
+  corners* boxes_;
+  std::int64_t* next_;  // of each box, in its list
+  std::int64_t count_ = 0, head_[lists];
+  double first_ = 0, lists_per_unit_ = 0, widest_ = 0;
+};
 template <class T> void suppress(const void* p, void* scratch) noexcept {
   auto a = *static_cast<const suppression_args*>(p);
   if (a.max_at) {
@@ -145,7 +197,7 @@ template <class T> void suppress(const void* p, void* scratch) noexcept {
     a.overlap = static_cast<double>(*static_cast<const T*>(a.overlap_at));
     a.score = static_cast<double>(*static_cast<const T*>(a.score_at));
   }
-  auto* kept = static_cast<corners*>(scratch);
+  kept_boxes kept(scratch, a.max_kept);
   std::int64_t* out = a.out;
   const bool any_score = a.score == -std::numeric_limits<double>::infinity();
   for (std::int64_t image = 0; image < a.images; ++image) {
@@ -154,17 +206,15 @@ template <class T> void suppress(const void* p, void* scratch) noexcept {
       const std::int64_t row = image * a.classes + c;
       const T* scores = static_cast<const T*>(a.scores) + row * a.n;
       const std::int64_t* order = a.order + row * a.n;
-      std::int64_t count = 0;
-      for (std::int64_t i = 0; i < a.n && count < a.max; ++i) {
+      kept.start(boxes, a.n, a.centers);
+      for (std::int64_t i = 0; i < a.n && kept.count() < a.max; ++i) {
         if (!inside(order[i], a.n, a.invalid, row * a.n + i)) continue;
         const double score = static_cast<double>(scores[order[i]]);
         if (std::isnan(score)) continue;
         if (!(score > a.score) && !any_score) break;
         const corners box = corners_of(boxes + order[i] * 4, a.centers);
-        bool stays = true;
-        for (std::int64_t k = 0; k < count && stays; ++k) stays = !overlaps(kept[k], box, a.overlap);
-        if (!stays) continue;
-        kept[count++] = box;
+        if (kept.any_overlaps(box, a.overlap)) continue;
+        kept.keep(box);
         if (a.rows) *out++ = image, *out++ = c;
         *out++ = order[i];
       }
@@ -234,6 +284,7 @@ void emit_suppression(emission& e, suppression_args a) {
   a.images = a.rows ? scores.at(0) : 1;
   a.classes = a.rows ? scores.at(1) : 1;
   a.max = a.max == suppression_attributes::all ? a.n : std::min(a.max, a.n);
+  a.max_kept = a.max;
   std::vector<address> where{{&a.boxes, e.in(0)}, {&a.scores, e.in(1)}, {&a.order, e.in(2)},
                              {&a.out, e.out(0)},  {&a.total, e.out(1)}, {&a.invalid, order_check(e, a.n, 2)}};
   if (e.of().inputs.size() > 3) {
@@ -241,8 +292,7 @@ void emit_suppression(emission& e, suppression_args a) {
     where.push_back({&a.overlap_at, e.in(4)});
     where.push_back({&a.score_at, e.in(5)});
   }
-  of_numbers(e.in_type(0).element,
-             [&]<class T>() { e.step(&suppress<T>, a, where, static_cast<std::size_t>(a.max) * sizeof(corners)); });
+  of_numbers(e.in_type(0).element, [&]<class T>() { e.step(&suppress<T>, a, where, kept_boxes::bytes(a.max_kept)); });
 }
 }  // namespace
 void non_max_suppression::emit(emission& e) {
