@@ -277,13 +277,16 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, 
   const auto dense = [&](long row) {
     return std::array<long, 3>{extent[1] * extent[2] * row * 4, extent[2] * row * 4, row * 4};
   };
-  // modes: 0 whole, 1 one element per row, 2 one row for all, 3 one element, 4 a row per second-axis position
+  // modes: 0 whole, 1 one element per row, 2 one row for all, 3 one element, 4 a row per second-axis position, 5 per
+  // first-axis, 6 per third-axis position
   const auto operand = [&](float* data, int mode, long row) {
     chain_operand o{data, {0, 0, 0}, 4, mode == 1 || mode == 3 ? 0 : 1};
     const auto s = mode == 1 ? dense(1) : dense(row);
     if (mode == 0 || mode == 1)
       for (std::size_t i = 0; i < 3; ++i) o.outer[i] = s[i];
     if (mode == 4) o.outer[0] = extent[1] * extent[3] * 4, o.outer[1] = extent[3] * 4;
+    if (mode == 5) o.outer[0] = extent[3] * 4;
+    if (mode == 6) o.outer[2] = extent[3] * 4;
     return o;
   };
   args.operand[0] = operand(x.data(), 0, extent[3]);
@@ -324,10 +327,11 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, 
 BOOST_AUTO_TEST_CASE(broadcast_patterns) {
   constexpr long extents[][4] = {{1, 1, 1, 1},    {1, 1, 1, 1500}, {1, 1, 100, 10}, {1, 1, 7, 120}, {2, 3, 50, 3},
                                  {1, 4, 129, 49}, {2, 1, 5, 513},  {1, 1, 1000, 1}, {3, 2, 1, 20},  {1, 2, 3, 95},
-                                 {1, 1, 600, 2},  {0, 1, 1, 5},    {1, 1, 4, 0}};
+                                 {1, 1, 600, 2},  {0, 1, 1, 5},    {1, 1, 4, 0},    {3, 50, 2, 3},  {40, 7, 4, 4},
+                                 {1, 300, 2, 1},  {700, 1, 2, 2},  {2, 9, 5, 50}};
   for (const auto& extent : extents)
-    for (int y = 0; y < 5; ++y)
-      for (int z = 0; z < 5; ++z) {
+    for (int y = 0; y < 7; ++y)
+      for (int z = 0; z < 7; ++z) {
         for (const bool woven : {false, true})
           check_chain(extent, y, z, false, woven), check_chain(extent, y, z, true, woven);
       }

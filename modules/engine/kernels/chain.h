@@ -4,7 +4,8 @@
 // If the chain has a register chain, whole blocks of a row go through registers, and only the rest is split into tiles.
 //
 // Short rows are processed many at a time to save calls: operands with contiguous rows are used in place, the others
-// are first copied row by row to a contiguous block.
+// are first copied row by row to a contiguous block. If all rows along the third axis are short together, a block has
+// those of several positions of the second one, too.
 #pragma once
 #include "register_chain.h"
 
@@ -173,6 +174,45 @@ inline void short_rows(const chain_args& args, prepared& p, unsigned direct, cha
       }
 }
 
+/// The same where all rows along the third axis make a short block, a plane: many planes at a time.
+inline void short_planes(const chain_args& args, prepared& p, unsigned direct, char* blocks) {
+  const int operands = args.operand_count;
+  const long row = args.extent[3], rows = args.extent[2], plane = rows * row, max = block_elements / plane,
+             planes = args.extent[0] * args.extent[1];
+  const auto at_plane = [&](const chain_operand& operand, long at) {
+    return position(operand, at / args.extent[1], at % args.extent[1], 0);
+  };
+  const char* held[chain_operands] = {};  // source of a block of repeated planes
+  for (long first = 0; first < planes; first += max) {
+    const long count = planes - first < max ? planes - first : max;
+    for (int o = 0; o < operands; ++o) {
+      const chain_operand& operand = args.operand[o];
+      char* const here = at_plane(operand, first);
+      if ((direct >> o & 1u) != 0) {
+        p.address[o] = here;
+        continue;
+      }
+      char* const block = blocks + o * (chain_tile * 8);
+      p.address[o] = block;
+      if ((p.written >> o & 1u) != 0 && (p.read_first >> o & 1u) == 0) continue;
+      const bool repeated = operand.outer[0] == 0 && operand.outer[1] == 0 && (p.written >> o & 1u) == 0;
+      if (repeated && held[o] == here) continue;
+      held[o] = here;
+      for (long b = 0; b < (repeated ? max : count); ++b)
+        lay_out(operand, repeated ? here : at_plane(operand, first + b), rows, row, block + b * plane * operand.size);
+    }
+    char* laid[chain_operands];
+    for (int o = 0; o < operands; ++o) laid[o] = p.address[o];
+    run_row(args, p, blocks, count * plane);
+    for (int o = 0; o < operands; ++o) {
+      const chain_operand& operand = args.operand[o];
+      if ((p.written >> o & 1u) == 0 || (direct >> o & 1u) != 0) continue;
+      for (long b = 0; b < count; ++b)
+        spread_back(operand, laid[o] + b * plane * operand.size, rows, row, at_plane(operand, first + b));
+    }
+  }
+}
+
 inline void run(const chain_args& args, char* scratch) {
   prepared p;
   unsigned advancing = 0, periodic = 0, constant = 0, contiguous = 0;
@@ -189,6 +229,18 @@ inline void run(const chain_args& args, char* scratch) {
   if (row >= short_row || args.extent[2] < 2 || periodic != 0) {
     prepare(p, advancing, periodic, scratch);
     return long_rows(args, p, blocks);
+  }
+  if (args.extent[0] * args.extent[1] > 1 && 4 * row * args.extent[2] <= block_elements) {
+    for (int o = 0; o < args.operand_count; ++o) {
+      const chain_operand& operand = args.operand[o];
+      const long plane = args.extent[2] * row * operand.size;
+      if (operand.outer[0] != 0 || operand.outer[1] != 0) constant &= ~(1u << o);
+      if (operand.outer[1] != plane || (args.extent[0] > 1 && operand.outer[0] != args.extent[1] * plane))
+        contiguous &= ~(1u << o);
+    }
+    prepare(p, ~constant, 0, scratch);
+    prepare_steps(p, args);
+    return short_planes(args, p, constant | contiguous, blocks);
   }
   prepare(p, ~constant, 0, scratch);
   prepare_steps(p, args);
