@@ -103,6 +103,13 @@ BOOST_AUTO_TEST_CASE(convolutions) {
         return values{conv(v[0], v[1], {.strides = {1, 2, 1}, .paddings_before = {1, 0, 0}, .groups = 2})};
       },
       true, extents_known::when_built);
+  check_twice(
+      "conv", {volume, real({2, 2, 2, 2, 3}, 2)},
+      [&](const values& v) {
+        return values{
+            conv(v[0], v[1], {.strides = {2, 1, 1}, .paddings_before = {1, 0, 1}, .paddings_after = {0, 1, 1}})};
+      },
+      true, extents_known::when_built);
   check_twice("conv_transpose", {row, real({2, 1, 3}, 2)}, [&](const values& v) {
     return values{conv_transpose(v[0], v[1], {.strides = {2}, .paddings_before = {2}, .output_paddings = {1}})};
   });

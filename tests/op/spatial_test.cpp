@@ -226,8 +226,8 @@ BOOST_AUTO_TEST_CASE(pools_of_volumes) {
     };
     const auto maximum = [&](const value& v, const pool_options& p) -> value { return max_pool(v, p); };
     const auto mean = [&](const value& v, const pool_options& p) -> value { return avg_pool(v, p); };
-    const array most = run([&](const value& v) { return maximum(v, o); }), most_apart = apart(maximum);
-    BOOST_TEST(same_bits(most, most_apart));
+    const array largest = run([&](const value& v) { return maximum(v, o); }), largest_apart = apart(maximum);
+    BOOST_TEST(same_bits(largest, largest_apart));
     const array means = run([&](const value& v) { return mean(v, o); }), means_apart = apart(mean);
     BOOST_REQUIRE_EQUAL(means.values.size(), means_apart.values.size());
     for (std::size_t i = 0; i < means.values.size(); ++i) {

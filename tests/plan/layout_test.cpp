@@ -803,7 +803,7 @@ BOOST_AUTO_TEST_CASE(quantized_images) {
   };
   for (const std::int64_t channels : {16, 24, 40})
     for (const int threads : {1, 2}) {
-      array results[2][3];
+      array results[2][5];
       for (const bool blocks : {false, true}) {
         small_graph g;
         const value x = g.input(random_array(dtype::int8, {2, 3, 15, 14}, 1, -128, 128)),
@@ -820,14 +820,18 @@ BOOST_AUTO_TEST_CASE(quantized_images) {
                             fixed(g, random_array(dtype::int8, {256}, 3, -128, 128)));
         g.output(h);
         g.output(product(g, h, 3, channels, 1, 21, {}));  // few channels stay plain
-        g.output(quantized_avg_pool2d(h, as(g, 0.02, 1), as(g, 0.01, 2), {.kernel_size = {7, 6}}));
+        const value mean = quantized_avg_pool2d(h, as(g, 0.02, 1), as(g, 0.01, 2), {.kernel_size = {7, 6}});
+        g.output(mean);
+        // Blocks of one pixel, which plain operations read.
+        g.output(permute(mean, {1, 0, 2, 3}));
+        g.output(permute(product(g, mean, channels, channels, 1, 23, {}), {1, 0, 2, 3}));
         const auto got = g.run({.blocked_layout = blocks}, threads);
         std::copy(got.begin(), got.end(), results[blocks]);
         if (!blocks) BOOST_TEST(!any_blocked(*g.plan));
         else if (any_blocked(*g.plan))  // if this machine has blocks
           BOOST_TEST(g.plan->explain().find("quantized_conv2d + quantized_add") != std::string::npos);
       }
-      for (int i = 0; i < 3; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
+      for (int i = 0; i < 5; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
     }
 }
 

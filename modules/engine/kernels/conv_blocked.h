@@ -342,9 +342,9 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
         long fetched = 0;
         for (long y = group; y < group_end; ++y) {
           const kernel_rows inside(w, y);  // unused for a flat map, where `y` is not a row
-          q.rows = flat ? 1 : inside.last - inside.first;
+          const long kernel_rows_inside = flat ? 1 : inside.last - inside.first;
           // Taps of several kernel rows are not equally far apart: one call for each kernel row adds to the tile.
-          const long calls = spread ? larger(q.rows, 1) : 1;
+          const long calls = spread ? larger(kernel_rows_inside, 1) : 1;
           const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
           const bool short_row = flat && count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
@@ -368,10 +368,11 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
             q.out = out + at;
             q.residual = residual ? residual + at : nullptr;
             const auto tile = a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)];
+            q.rows = kernel_rows_inside;
             if (spread) {
               const taps_inside taps(x * w.stride_w - w.pad_w, (size - 1) * w.stride_w, w.kernel_w, w.dilation_w,
                                      w.width);
-              q.rows = inside.first < inside.last ? taps.last - taps.first : 0;
+              q.rows = kernel_rows_inside > 0 ? taps.last - taps.first : 0;
               q.in = from + x0 * step + taps.first * q.in_row;
               q.weight = weight + taps.first * q.weight_row;
             }

@@ -54,15 +54,17 @@ kernels::window window_of(const pool2d_attributes& a, const shape& x, const shap
                          step.w, a.padding.h, a.padding.w, 1, 1, 1, a.padding_more.h, a.padding_more.w});
 }
 
-// A convolution of few channels reads plain images directly: up to half a block, or, without rounding, up to two blocks
-// of which a sixth would be padding.
+// A convolution of few channels reads plain images directly: up to half a block, or, without rounding and Winograd, up to
+// four blocks of which a sixth would be padding.
 bool takes_plain_images(const image_call& c) {
   const std::int64_t channels = c.in[0].dims.at(1), lanes = kernels::lanes(static_cast<kernels::isa>(c.isa)),
                      all = detail::divide_up(channels, lanes) * lanes;
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
-  const bool pads =
-      a.groups == 1 && a.compute == dtype::float32 && !c.rounds && all <= 2 * lanes && 6 * (all - channels) >= all;
-  return !c.blocked && (2 * channels <= lanes || pads);
+  if (c.blocked || 2 * channels <= lanes) return !c.blocked;
+  if (a.groups != 1 || a.compute != dtype::float32 || c.rounds || all > 4 * lanes || 6 * (all - channels) < all)
+    return false;
+  const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  return !kernels::conv_of(c.isa).blocked.by_winograd(&w, 0);
 }
 
 // Channels rounded up to whole blocks.

@@ -108,7 +108,8 @@ struct suppression_args {
   const void *boxes, *scores;
   const std::int64_t* order;
   std::int64_t *out, *total, *invalid;
-  std::int64_t images, classes, n, max, max_kept;  // boxes per class: limit, and room in the scratch memory
+  std::int64_t images, classes, n, max;
+  std::int64_t max_kept;  // boxes that the scratch memory holds
   double overlap, score;
   const std::int64_t* max_at;  // null: the values above are used
   const void *overlap_at, *score_at;
@@ -138,7 +139,8 @@ bool overlaps(const corners& a, const corners& b, double part) {
   }
   return both > part * (one + other - both);
 }
-// Boxes that stay, in lists by the position of their low side: a box can overlap only those of near lists.
+// Boxes that stay, in lists by extent and position along the first axis. The intersection over the union of two boxes is
+// at most the quotient of their extents: a box is compared only with those of similar extents that are near.
 class kept_boxes {
  public:
   static std::size_t bytes(std::int64_t max) {
@@ -157,38 +159,54 @@ class kept_boxes {
       first = std::min(first, c.low[0]), last = std::max(last, c.high[0]);
     }
     first_ = first;
-    lists_per_unit_ = finite && last > first ? lists / (last - first) : 0;
-    widest_ = 0;
+    inverse_ = finite && last > first && std::isfinite(1 / (last - first)) ? 1 / (last - first) : 0;
     count_ = 0;
-    for (auto& h : head_) h = -1;
+    for (auto& of_extent : lists_) of_extent = {};
   }
   bool any_overlaps(const corners& b, double part) const {
-    const int end = list_of(b.high[0]);
-    for (int at = std::max(list_of(b.low[0] - widest_) - 1, 0); at <= end; ++at)  // one more: differences are rounded
-      for (std::int64_t k = head_[at]; k >= 0; k = next_[k])
-        if (overlaps(boxes_[k], b, part)) return true;
+    const double extent = b.high[0] - b.low[0], rounding = 1 + 1e-9;
+    const bool limited = part > 0;
+    const int last = limited ? extent_of(extent / part * rounding) : extents - 1;
+    for (int e = limited ? extent_of(extent * part / rounding) : 0; e <= last; ++e) {
+      const lists& of_extent = lists_[e];
+      const int end = place_of(b.high[0]);
+      for (int at = std::max(place_of(b.low[0] - of_extent.widest) - 1, 0); at <= end; ++at)  // one more: rounding
+        for (std::int64_t k = of_extent.head[at]; k > 0; k = next_[k - 1])
+          if (overlaps(boxes_[k - 1], b, part)) return true;
+    }
     return false;
   }
   void keep(const corners& b) {
-    const int at = list_of(b.low[0]);
+    lists& of_extent = lists_[extent_of(b.high[0] - b.low[0])];
+    const int at = place_of(b.low[0]);
     boxes_[count_] = b;
-    next_[count_] = head_[at];
-    head_[at] = count_++;
-    widest_ = std::max(widest_, b.high[0] - b.low[0]);
+    next_[count_] = of_extent.head[at];
+    of_extent.head[at] = ++count_;
+    of_extent.widest = std::max(of_extent.widest, b.high[0] - b.low[0]);
   }
 
  private:
-  static constexpr int lists = 256;
+  static constexpr int extents = 12, places = 64;
+  struct lists {
+    double widest = 0;
+    std::int64_t head[places] = {};  // number of the first box, from 1; 0: none
+  };
 
-  int list_of(double position) const {
-    const double at = (position - first_) * lists_per_unit_;
-    return at > 0 ? at < lists ? static_cast<int>(at) : lists - 1 : 0;  // 0 if it is NaN: there is only one list then
+  // The power of two of an extent, relative to that of all boxes. All are 0 if a coordinate is not finite.
+  int extent_of(double extent) const {
+    const double part = extent * inverse_;
+    return part >= 1 ? extents - 1 : part > 0 ? std::max(__builtin_ilogb(part) + extents - 1, 0) : 0;
+  }
+  int place_of(double position) const {
+    const double at = (position - first_) * inverse_ * places;
+    return at > 0 ? at < places ? static_cast<int>(at) : places - 1 : 0;
   }
 
   corners* boxes_;
-  std::int64_t* next_;  // of each box, in its list
-  std::int64_t count_ = 0, head_[lists];
-  double first_ = 0, lists_per_unit_ = 0, widest_ = 0;
+  std::int64_t* next_;  // of each box, the number of the next one in its list
+  std::int64_t count_ = 0;
+  double first_ = 0, inverse_ = 0;  // the first position, and the inverse of the extent of all boxes
+  lists lists_[extents];
 };
 template <class T> void suppress(const void* p, void* scratch) noexcept {
   auto a = *static_cast<const suppression_args*>(p);

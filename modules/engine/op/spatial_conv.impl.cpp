@@ -90,7 +90,7 @@ value conv_image(const value& x, const value& w, const conv_numbers& c) {
                  .padding_more = {c.after[0] - c.before[0], c.after[1] - c.before[1]}});
 }
 // A convolution of images for all planes of the filters: each image has the channels of all frames that it reads. With
-// groups, whose channels must be neighbors, the sum of one convolution for each plane.
+// groups, whose channels must be neighbors, and for many planes, the sum of one convolution for each plane.
 value conv_volume(const value& x, const value& w, const conv_numbers& c) {
   const std::int64_t depth = depth_of(w, "conv");
   value frames = detail::frames_first(x);
@@ -103,7 +103,7 @@ value conv_volume(const value& x, const value& w, const conv_numbers& c) {
     parts.push_back(detail::merged(part, 0, 2));
   }
   value y;
-  if (c.groups == 1) {
+  if (constexpr std::int64_t max_copies = 16; c.groups == 1 && depth <= max_copies) {
     const value all = depth == 1 ? parts[0] : value(concat(view<const value>(parts), 1)),
                 filters = detail::merged(depth == 1 ? w : detail::frames_first(w), 1, 3);
     y = conv_image(all, filters, c.frames());

@@ -65,9 +65,10 @@ bool trivial(const window_attributes& a) {
   return !a.parts && a.kernel == 1 && a.stride == 1 && a.before == 0 && a.after == 0;
 }
 
-// Attributes of an image pooling operation if it can compute the windows: one or two axes, no dilation.
-std::optional<pool2d_attributes> as_image(const value& x, view<const window_attributes> windows, bool means) {
-  const int axes_count = static_cast<int>(windows.size()), first = x.shape().rank - axes_count;
+// Attributes of an image pooling operation if it can compute the windows of axes from `first` on: one or two, no dilation.
+std::optional<pool2d_attributes> as_image(const value& x, int first, view<const window_attributes> windows,
+                                          bool means) {
+  const int axes_count = static_cast<int>(windows.size());
   const dtype t = x.type().element;
   if (axes_count > 2 || (t != dtype::float32 && t != dtype::float64)) return {};
   std::int64_t kernel[2] = {1, 1}, stride[2] = {1, 1}, padding[2] = {0, 0}, more[2] = {0, 0};
@@ -104,27 +105,24 @@ template <class F> value on_images(const value& x, F f) {
   return squeeze(f(value(unsqueeze(x, axes(2)))), axes(2));
 }
 
-// Pools volumes as images, and then the results of a window's frames by `join`; empty if images cannot compute it.
-// `outside`: of padding frames.
-template <class Pool, class Join> value pooled_frames(const value& x, view<const window_attributes> windows, bool means,
-                                                      double outside, Pool pool, Join join) {
-  constexpr std::int64_t max_frames = 16;  // of a window
+// Pools volumes as images of their frames, and then the results as rows of one image; empty if images cannot compute it.
+template <class Pool>
+value pooled_frames(const value& x, const std::vector<window_attributes>& windows, bool means, Pool pool) {
   if (windows.size() != 3) return {};
-  const window_attributes& depth = windows[0];
-  const auto image = as_image(x, {windows.data() + 1, 2}, means);
-  const bool pads = depth.before > 0 || depth.after > 0;
-  if (!image || depth.parts || depth.kernel > max_frames || depth.ceil || depth.before < 0 || depth.after < 0 ||
-      depth.before >= depth.kernel || depth.after >= depth.kernel || (means && pads))
-    return {};
-  value frames = pool(detail::merged(detail::frames_first(x), 0, 2), *image);
-  frames = detail::split_frames(frames, extent_of(x, 0), extent_of(x, 2));
-  if (pads) frames = pad(frames, {.axis = 1, .before = depth.before, .after = depth.after, .value = outside});
-  value y;
-  for (std::int64_t k = 0; k < depth.kernel; ++k) {
-    const value part = detail::frames_under(frames, k, depth.kernel, depth.stride, depth.dilation);
-    y = y.empty() ? part : value(join(y, part));
-  }
-  return detail::frames_first(y);
+  const auto image = as_image(x, 3, {windows.data() + 1, 2}, means), depth = as_image(x, 2, {windows.data(), 1}, means);
+  if (!image || !depth) return {};
+  const auto turned = [](extent2d e) { return extent2d{e.w, e.h}; };
+  const pool2d_attributes along{.kernel_size = turned(depth->kernel_size),
+                                .stride = turned(depth->step()),
+                                .padding = turned(depth->padding),
+                                .count_padding = depth->count_padding,
+                                .padding_more = turned(depth->padding_more)};
+  const extent_value count = extent_of(x, 0);
+  const value maps = pool(detail::merged(detail::frames_first(x), 0, 2), *image),
+              frames = detail::split_frames(maps, count, extent_of(x, 2)),
+              rows = pool(value(unsqueeze(detail::merged(frames, 2, 5), axes(1))), along);
+  return detail::frames_first(
+      detail::reshaped(rows, {count, extent_of(rows, 2), extent_of(maps, 1), extent_of(maps, 2), extent_of(maps, 3)}));
 }
 
 value extent_list(const value& x, int axis) { return extent_of(x, axis).in(x.owner()); }
@@ -183,12 +181,10 @@ reduce_attributes maps_of(const value& x, std::string_view function) {
 
 value max_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "max_pool");
-  if (const auto p = as_image(x, windows, false))
+  if (const auto p = as_image(x, 2, windows, false))
     return on_images(x, [&](const value& y) { return value(max_pool2d(y, *p)); });
   const value y = pooled_frames(
-      x, windows, false, -std::numeric_limits<double>::infinity(),
-      [](const value& frames, const pool2d_attributes& a) { return value(max_pool2d(frames, a)); },
-      [](const value& a, const value& b) { return value(lamina::max(a, b)); });
+      x, windows, false, [](const value& images, const pool2d_attributes& a) { return value(max_pool2d(images, a)); });
   return y.empty() ? maxima_of(x, windows).values : y;
 }
 
@@ -212,12 +208,11 @@ pooled max_pool_with_indices(const value& x, const pool_options& o, bool column_
 
 value avg_pool(const value& x, const pool_options& o, const origin&) {
   const auto windows = windows_for(x, o, "avg_pool");
-  if (const auto p = as_image(x, windows, true))
+  if (const auto p = as_image(x, 2, windows, true))
     return on_images(x, [&](const value& y) { return value(avg_pool2d(y, *p)); });
-  const value sum = pooled_frames(
-      x, windows, true, 0, [](const value& frames, const pool2d_attributes& a) { return value(avg_pool2d(frames, a)); },
-      [](const value& a, const value& b) { return value(a + b); });
-  return sum.empty() ? means(x, windows) : value(sum * (1.0 / static_cast<double>(windows[0].kernel)));
+  const value y = pooled_frames(
+      x, windows, true, [](const value& images, const pool2d_attributes& a) { return value(avg_pool2d(images, a)); });
+  return y.empty() ? means(x, windows) : y;
 }
 
 value lp_pool(const value& x, const pool_options& o, double p, const origin&) {
@@ -225,7 +220,7 @@ value lp_pool(const value& x, const pool_options& o, double p, const origin&) {
   auto windows = windows_for(x, o, "lp_pool");
   for (auto& a : windows) a.sum = a.count_padding = true;
   const value y = power(x, p);
-  const auto image = as_image(y, windows, true);
+  const auto image = as_image(y, 2, windows, true);
   if (!image) return root(means(y, windows), p);
   const extent2d k = image->kernel_size;
   return root(on_images(y,

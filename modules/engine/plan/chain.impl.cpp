@@ -107,7 +107,7 @@ std::size_t emitter::slot_of(chain& c, value_id v, bool written) const {
   if (s.blocked && c.by_channels && planning::is_for_channels(t, p_.type(current_->result))) {
     s.repeats = lanes_of_blocks();
     s.stride[1] = lanes_of_blocks();
-    s.stride[0] = planning::as_image(t.dims).at(0) == 1 ? 0 : c.space.at(1) * lanes_of_blocks();
+    s.stride[0] = planning::with_four_axes(t.dims).at(0) == 1 ? 0 : c.space.at(1) * lanes_of_blocks();
   } else if (!one) {
     std::int64_t strides[max_rank]{};
     if (c.blocked) {

@@ -401,7 +401,7 @@ std::int32_t emitter::block_for_conversion(value_id v, layout to) {
 
 void emitter::emit_reorder() {
   value_id v = current_->result;
-  const shape s = planning::as_image(p_.type(v).dims);
+  const shape s = planning::with_four_axes(p_.type(v).dims);
   auto from = read(v, form(v));
   const auto b = block_for_conversion(v, current_->to);
   converted_[{v, current_->to}] = b;

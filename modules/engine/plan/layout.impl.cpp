@@ -76,7 +76,7 @@ bool has_free_padding(const tensor_type& t) { return t.element == dtype::int8; }
 
 }  // namespace
 
-shape as_image(const shape& s) {
+shape with_four_axes(const shape& s) {
   shape all;
   for (int missing = s.rank; missing < 4; ++missing) all.push_back(1);
   for (int i = 0; i < s.rank; ++i) all.push_back(s[i]);
@@ -84,7 +84,7 @@ shape as_image(const shape& s) {
 }
 
 bool is_for_channels(const tensor_type& t, const tensor_type& image) {
-  const shape of = as_image(t.dims), &y = image.dims;
+  const shape of = with_four_axes(t.dims), &y = image.dims;
   return t.element == dtype::float32 && of.rank == 4 && y.rank == 4 && of != y && of.size() != 1 && of[1] == y[1] &&
          of[2] == dim(1) && of[3] == dim(1) && (of[0] == y[0] || of[0] == dim(1));
 }
@@ -92,7 +92,7 @@ bool is_for_channels(const tensor_type& t, const tensor_type& image) {
 std::size_t bytes_of(const request& r, value_id v, layout form) {
   const tensor_type& t = r.of.type(v);
   if (form != layout::blocked) return form == layout::uniform ? size_of(t.element) : t.bytes();
-  shape s = as_image(t.dims);
+  shape s = with_four_axes(t.dims);
   s[1] = dim((s.at(1) + lanes_of(r) - 1) / lanes_of(r) * lanes_of(r));
   return tensor_type{t.element, s}.bytes();
 }
@@ -100,8 +100,9 @@ std::size_t bytes_of(const request& r, value_id v, layout form) {
 bool is_same_in(const request& r, const tensor_type& t, layout a, layout b) {
   if (a == b) return true;
   const bool in_blocks = (a == layout::plain && b == layout::blocked) || (a == layout::blocked && b == layout::plain);
-  const shape s = as_image(t.dims);
-  return in_blocks && s.rank == 4 && s.at(2) == 1 && s.at(3) == 1 && s.at(1) % lanes_of(r) == 0;
+  const shape s = with_four_axes(t.dims);
+  return in_blocks && t.element == dtype::float32 && s.rank == 4 && s.at(2) == 1 && s.at(3) == 1 &&
+         s.at(1) % lanes_of(r) == 0;
 }
 
 std::optional<float> padding_of(const request& r, const layouts& all, value_id v) {

@@ -80,10 +80,11 @@ layouts lay_out(const request& r, const usage& u);
 void extend_layouts(const request& r, const usage& u, layouts& all);
 std::size_t bytes_of(const request& r, value_id v, layout form);
 /// The extents of an operand beside an image: with leading extents of 1 if it has fewer than four axes.
-shape as_image(const shape& s);
+shape with_four_axes(const shape& s);
 /// Whether a value has one number per channel, for each image or for all images.
 bool is_for_channels(const tensor_type& t, const tensor_type& image);
-/// Whether the bytes of a value are the same in two layouts: in channel blocks, if the blocks of a single pixel are full.
+/// Whether the bytes of a value are the same in two layouts: floats in channel blocks, if the blocks of a single pixel are
+/// full. Blocks of int8 hold other numbers.
 bool is_same_in(const request& r, const tensor_type& t, layout a, layout b);
 /// The number in the channels beyond C; empty where it is unknown.
 std::optional<float> padding_of(const request& r, const layouts& all, value_id v);
