@@ -5,7 +5,7 @@
 //
 // Short rows are processed many at a time to save calls: operands with contiguous rows are used in place, the others
 // are first copied row by row to a contiguous block. If all rows along the third axis are short together, a block has
-// those of several positions of the second one, too.
+// those of several outer positions.
 #pragma once
 #include "register_chain.h"
 

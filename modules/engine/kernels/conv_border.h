@@ -33,18 +33,10 @@ LAMINA_INLINE bool all_finite(const T* filter, long filter_count, const T* resul
          all_finite<Form>(filter, filter_count);
 }
 
-/// Taps [first, last) of a window inside an axis of `size`; `origin` is the position of tap 0.
-struct inside {
-  long first, last;
-  constexpr inside(long origin, long taps, long dilation, long size)
-      : first(origin >= 0 ? 0 : blocked::smaller(taps, blocked::divide_up(-origin, dilation))),
-        last(blocked::larger(first, blocked::smaller(taps, blocked::divide_up(size - origin, dilation)))) {}
-};
-
 /// The windows along one axis: result r has taps at positions r * stride - pad + i * dilation of an axis of `size`.
 struct axis {
   long results, taps, stride, pad, dilation, size;
-  constexpr inside at(long r) const { return {r * stride - pad, taps, dilation, size}; }
+  constexpr blocked::taps_inside at(long r) const { return {r * stride - pad, 0, taps, dilation, size}; }
 };
 constexpr axis rows_of(const window& w) {
   return {w.out_height, w.kernel_h, w.stride_h, w.pad_h, w.dilation_h, w.height};
@@ -64,11 +56,11 @@ constexpr axis part_of(axis all, long first, long count) {
 template <class Result, class Product, class Finish>
 LAMINA_INLINE void repair(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
   for (long y = 0; y < rows.results; ++y) {
-    const inside h = rows.at(y);
+    const blocked::taps_inside h = rows.at(y);
     for (long x = 0; x < columns.results; ++x) {
       auto& to = result(y, x);
       if (to == to) continue;
-      const inside v = columns.at(x);
+      const blocked::taps_inside v = columns.at(x);
       if (h.last - h.first == rows.taps && v.last - v.first == columns.taps) continue;
       double sum = 0;
       for (long c = 0; c < channels && sum == sum; ++c)

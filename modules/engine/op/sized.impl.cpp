@@ -149,8 +149,8 @@ class kept_boxes {
   kept_boxes(void* scratch, std::int64_t max)
       : boxes_(static_cast<corners*>(scratch)), next_(reinterpret_cast<std::int64_t*>(boxes_ + max)) {}
   std::int64_t count() const { return count_; }
-  // Forgets all boxes, before some of `n` boxes are kept.
-  template <class T> void start(const T* boxes, std::int64_t n, bool centers) {
+  // Takes the range of the `n` boxes of an image, some of which are then kept for each class.
+  template <class T> void measure(const T* boxes, std::int64_t n, bool centers) {
     double first = std::numeric_limits<double>::infinity(), last = -first;
     bool finite = true;
     for (std::int64_t i = 0; i < n; ++i) {
@@ -160,6 +160,8 @@ class kept_boxes {
     }
     first_ = first;
     inverse_ = finite && last > first && std::isfinite(1 / (last - first)) ? 1 / (last - first) : 0;
+  }
+  void clear() {
     count_ = 0;
     for (auto& of_extent : lists_) of_extent = {};
   }
@@ -220,11 +222,12 @@ template <class T> void suppress(const void* p, void* scratch) noexcept {
   const bool any_score = a.score == -std::numeric_limits<double>::infinity();
   for (std::int64_t image = 0; image < a.images; ++image) {
     const T* boxes = static_cast<const T*>(a.boxes) + image * a.n * 4;
+    if (a.classes > 0) kept.measure(boxes, a.n, a.centers);
     for (std::int64_t c = 0; c < a.classes; ++c) {
       const std::int64_t row = image * a.classes + c;
       const T* scores = static_cast<const T*>(a.scores) + row * a.n;
       const std::int64_t* order = a.order + row * a.n;
-      kept.start(boxes, a.n, a.centers);
+      kept.clear();
       for (std::int64_t i = 0; i < a.n && kept.count() < a.max; ++i) {
         if (!inside(order[i], a.n, a.invalid, row * a.n + i)) continue;
         const double score = static_cast<double>(scores[order[i]]);

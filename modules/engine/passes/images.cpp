@@ -8,6 +8,7 @@ import :dtype;
 import :op;
 import :op.nn;
 import :op.shape;
+import :passes.pattern;
 import :program;
 import :rewriter;
 import :shape;
@@ -32,11 +33,7 @@ class image_shapes {
     for (const auto& n : p_.nodes())
       any = any || (reshapes(n) && n.results[0].dims.rank == 3 && is_image(p_, n.inputs[0])) || swaps_frames(n);
     if (!any) return {};
-    const auto needed = p_.reachable();
-    for (std::size_t i = 0; i < needed.size(); ++i)
-      for (const auto v : p_.nodes()[i].inputs) readers_[v] += needed[i] != 0;
-    for (const auto& o : p_.outputs()) ++readers_[o.value];
-    for (const auto& a : p_.assignments()) ++readers_[a.value];
+    graph_.emplace(p_);
     copy_.run([&](std::int32_t i, const node& n) {
       value made = n.op && n.op->layout_free   ? moved(n)
                    : reshapes(n)               ? joined(n)
@@ -129,8 +126,7 @@ class image_shapes {
   value part_of(value_id v, const part& of) {
     const node& n = p_.at(v);
     const shape& s = p_.type(v).dims;
-    if (const auto found = readers_.find(v); found == readers_.end() || found->second != 1 || n.results.size() != 1)
-      return {};
+    if (!graph_->inner(v) || n.results.size() != 1) return {};
     if (is_call_of<op::conv2d>(n)) return part_of_convolution(n, of);
     if (reshapes(n) && s.rank == 3 && one_axis(p_.type(n.inputs[0]).dims, s) == 5 - of.axis)
       return part_of(n.inputs[0], of);
@@ -249,7 +245,7 @@ class image_shapes {
   const program& p_;
   program to_;
   rewriter copy_;
-  std::map<value_id, std::int64_t> readers_;  // in `p_`
+  std::optional<pattern_graph> graph_;  // of `p_`
 };
 
 }  // namespace lamina::rewriting
