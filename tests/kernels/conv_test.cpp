@@ -120,7 +120,17 @@ void check_plain(const window& w, long images, bool bias, bool clamp, numbers ki
     buffer<T> change(at(weight_size(w)), 1);
     filled(change);
     a.in = in.data(), a.weight = gradient.data(), a.out = change.data();
-    run_plain<T>(a, 2);
+    if (const long whole = w.out_channels; w.groups == 1 && whole > 1 && random_to(0, 1)) {
+      const long cut = random_to(1, whole - 1);  // computes the output channels in two parts
+      a.whole_out_channels = whole, a.w.out_channels = cut;
+      run_plain<T>(a, 2);
+      a.weight = gradient.data() + cut * w.out_height * w.out_width;
+      a.out = change.data() + cut * w.channels * w.kernel_h * w.kernel_w, a.w.out_channels = whole - cut;
+      run_plain<T>(a, 2);
+      a.whole_out_channels = 0, a.w.out_channels = whole;
+    } else {
+      run_plain<T>(a, 2);
+    }
     BOOST_TEST(mismatches(change.data(), weight_gradient) == 0);
     BOOST_TEST(change.guards_intact());
   }

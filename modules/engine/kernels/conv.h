@@ -41,12 +41,15 @@ struct reached_results {
 ///   forward:      out[n, o, y, x] = sum of weight[o, c, i, j] in[n, c, ...] (+ bias[o]), clamp
 ///   input_grad:   out = gradient of the input; `in` is the gradient of the result, `weight` the weights
 ///   weight_grad:  out[o, c, i, j] = sum over the images of this call (out is overwritten), in an order that depends on
-///                 the window and `count` alone; `in` is the forward input, `weight` the gradient of the result
+///                 the window and `count` alone; `in` is the forward input, `weight` the gradient of the result, from
+///                 the first of this call's output channels on
 struct conv_plain_args {
   window w;
   long first, count;
   long first_row, row_count;  // output rows of a forward call; row_count 0: all
-  long whole_channels;  // of the input if `w` has a part of them: input_grad with a stride, without groups; 0: all
+  // Without groups, `w` may have a part of the channels; this is then their whole number. 0: all.
+  long whole_channels;      // of the input: input_grad with a stride
+  long whole_out_channels;  // weight_grad
   const void* in;
   const void* weight;
   const void* bias;

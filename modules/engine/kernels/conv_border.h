@@ -126,18 +126,19 @@ template <class T> LAMINA_COMPACT void repair_weight_grad(const conv_plain_args&
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
+  const long image_results = (a.whole_out_channels ? a.whole_out_channels : w.out_channels) * out_plane;
   const axis rows{w.kernel_h, w.out_height, w.dilation_h, w.pad_h, w.stride_h, w.height};
   const axis columns{w.kernel_w, w.out_width, w.dilation_w, w.pad_w, w.stride_w, w.width};
   for (long m = 0; m < w.out_channels * ins; ++m) {
     const long o = m / ins, c = o / outs * ins + m % ins;
     const T* in = static_cast<const T*>(a.in) + (a.first * w.channels + c) * in_plane;
-    const T* gradient = static_cast<const T*>(a.weight) + (a.first * w.out_channels + o) * out_plane;
+    const T* gradient = static_cast<const T*>(a.weight) + a.first * image_results + o * out_plane;
     T* out = static_cast<T*>(a.out) + m * area;
     repair(
         rows, columns, a.count, [&](long i, long j) -> T& { return out[i * w.kernel_w + j]; },
         [&](long n, long y, long x, long row, long column) {
           return in[n * w.channels * in_plane + row * w.width + column] *
-                 gradient[n * w.out_channels * out_plane + y * w.out_width + x];
+                 gradient[n * image_results + y * w.out_width + x];
         },
         [](double sum, long, long) { return static_cast<T>(sum); });
   }

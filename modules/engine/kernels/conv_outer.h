@@ -17,6 +17,8 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace outer {
 
+template <class T> LAMINA_INLINE void add_sum(T* to, vec<T> sum) { store<T>(to, load(to) + sum); }
+
 /// Sums over images and pixels of gradient[pixel][lane] * source[pixel + row + j] for some kernel rows. A form with
 /// several numbers per step processes that many neighbors in a row at once; their gradients are packed in the lanes.
 template <class Form> struct tile_args {
@@ -26,7 +28,8 @@ template <class Form> struct tile_args {
   const long* row;  // offset of each row of the kernels in the padded planes
   long images, height, steps;
   long row_step, column_step;  // between rows of results, and between steps, in the padded planes
-  typename Form::number* sum;  // [rows][taps of a row][blocks][lanes]
+  typename Form::number* sum;  // [block][row][tap of a row][lanes], to which the tile adds
+  long sum_block;
 };
 
 template <class Form, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(const tile_args<Form>& q) {
@@ -54,7 +57,7 @@ template <class Form, int Blocks, int Rows, int Taps> LAMINA_INLINE void tile(co
   }
   LAMINA_UNROLL for (int r = 0; r < Rows; ++r) LAMINA_UNROLL for (int j = 0; j < Taps; ++j)
       LAMINA_UNROLL for (int b = 0; b < Blocks; ++b)
-          store<T>(q.sum + ((r * Taps + j) * Blocks + b) * width<T>, sum[r][j][b]);
+          add_sum<T>(q.sum + b * q.sum_block + (r * Taps + j) * width<T>, sum[r][j][b]);
 }
 
 /// Kernel rows in a tile of one or two blocks, by the taps of a row.
@@ -85,6 +88,9 @@ struct outer_sizes {
         tile_rows(outer::rows_of_tile(tile_blocks, taps)) {}
   constexpr long row_tiles() const { return divide_up(rows, tile_rows); }
   constexpr long block_tiles() const { return divide_up(blocks, tile_blocks); }
+  // Rows and blocks of whole tiles, the last of which may be partly empty.
+  constexpr long rows_held() const { return row_tiles() * tile_rows; }
+  constexpr long blocks_held() const { return block_tiles() * tile_blocks; }
 };
 
 /// Bytes of padded planes and gradients, of several images, that a tile accumulates before adding to the result.
@@ -97,7 +103,7 @@ template <class Form> struct outer_image {
   long plane, block;       // buffers to pack from if steps take several numbers; else 0
   constexpr outer_image(const window& w, const outer_sizes& s)
       : planes(padded_bytes<number>(padded_input(w)) / static_cast<long>(sizeof(number))),
-        gradients(s.blocks * w.out_height * steps_of<Form>(w.out_width) * width<number>),
+        gradients(s.blocks_held() * w.out_height * steps_of<Form>(w.out_width) * width<number>),
         plane(Form::numbers == 1 ? 0 : padded_input(w).height * padded_input(w).width + 2 * width<number>),
         block(Form::numbers == 1 ? 0 : w.out_height * w.out_width * width<number>) {}
   constexpr long together(long images) const {
@@ -105,14 +111,16 @@ template <class Form> struct outer_image {
     return larger(1, smaller(images, outer_bytes / bytes));
   }
 };
+/// Blocks whose sums are held: all of them if images are added in several rounds.
+constexpr long sums_held(const outer_sizes& s, bool at_once) { return at_once ? s.tile_blocks : s.blocks_held(); }
 template <class Form> constexpr long outer_scratch_bytes(const conv_plain_args& a) {
   using T = typename Form::number;
   const outer_sizes s(a.w);
   const outer_image<Form> image(a.w, s);
   const long images = image.together(a.count);
   return aligned<typename Form::x>(image.planes * images) + aligned<T>(image.gradients * images) +
-         aligned<T>(image.plane) + aligned<T>(image.block) + aligned<long>(larger(s.rows, s.tile_rows)) +
-         aligned<T>(s.tile_rows * s.taps * s.tile_blocks * width<T>);
+         aligned<T>(image.plane) + aligned<T>(image.block) + aligned<long>(s.rows_held()) +
+         aligned<T>(sums_held(s, images >= a.count) * s.rows_held() * s.taps * width<T>);
 }
 
 /// Padded planes of an image in the format of a form; `plane` is a buffer for one plane.
@@ -150,24 +158,6 @@ template <class Form> LAMINA_COMPACT void gather_gradients(const typename Form::
   }
 }
 
-/// Position of a tile in the gradient out[channel][row][tap]; `add_outer` skips what earlier tiles have added.
-template <class T> struct outer_places {
-  long tile_rows, taps, tile_blocks;
-  long first_row, first_block;    // of the tile
-  long done_rows, done_channels;  // already added by earlier tiles
-  long rows, channels;            // of the gradient
-};
-template <class T> LAMINA_COMPACT void add_outer(const outer_places<T>& p, const T* sum, T* out) {
-  const long row_taps = p.rows * p.taps;
-  for (long r = larger(0, p.done_rows - p.first_row); r < smaller(p.tile_rows, p.rows - p.first_row); ++r)
-    for (long b = 0; b < p.tile_blocks; ++b) {
-      const long channel = (p.first_block + b) * width<T>;
-      for (long i = larger(0, p.done_channels - channel); i < smaller(width<T>, p.channels - channel); ++i)
-        LAMINA_SMALL for (long j = 0; j < p.taps; ++j) out[(channel + i) * row_taps + (p.first_row + r) * p.taps + j] +=
-            sum[((r * p.taps + j) * p.tile_blocks + b) * width<T> + i];
-    }
-}
-
 template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
   using T = typename Form::number;
   using source = typename Form::x;
@@ -182,46 +172,48 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
   T* gradients = parts.take<T>(aligned<T>(image.gradients * together));
   T* plane = parts.take<T>(aligned<T>(image.plane));
   T* block = parts.take<T>(aligned<T>(image.block));
-  long* row = parts.take<long>(aligned<long>(larger(s.rows, s.tile_rows)));
-  T* sum = parts.take<T>(0);
+  long* row = parts.take<long>(aligned<long>(s.rows_held()));
+  T* sums = parts.take<T>(0);
   for (long c = 0, k = 0; c < p.planes; ++c)
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; j += s.taps, ++k)
         row[k] = (c * p.height + i * w.dilation_h) * p.width + j * w.dilation_w;
-  for (long k = s.rows; k < s.tile_rows; ++k) row[k] = row[0];  // for a tile with more rows than there are
+  for (long k = s.rows; k < s.rows_held(); ++k) row[k] = row[0];
 
   outer::tile_args<Form> q;
   q.source = planes;
-  q.source_image = image.planes, q.gradient_image = image.gradients, q.gradient_block = image.gradients / s.blocks;
+  q.source_image = image.planes, q.gradient_image = image.gradients,
+  q.gradient_block = image.gradients / s.blocks_held();
   q.height = w.out_height, q.steps = steps_of<Form>(w.out_width);
   q.row_step = w.stride_h * p.width, q.column_step = w.stride_w * Form::numbers;
-  q.sum = sum;
+  q.sum_block = s.rows_held() * s.taps * width<T>;
   T* out = static_cast<T*>(a.out);
-  __builtin_memset(out, 0, static_cast<std::size_t>(w.out_channels * row_taps) * sizeof(T));
-  const long in_group = p.planes * w.height * w.width;
+  const long in_group = p.planes * w.height * w.width, held = sums_held(s, together >= a.count) * q.sum_block;
   for (long g = 0; g < w.groups; ++g, out += channels * row_taps) {
     for (long done = 0; done < a.count; done += together) {
       q.images = smaller(together, a.count - done);
       for (long n = 0; n < q.images; ++n) {
         const long at = (a.first + done + n) * w.groups + g;
         pad_image<Form>(static_cast<const T*>(a.in) + at * in_group, w, p, plane, planes + n * image.planes);
-        const T* gradient = static_cast<const T*>(a.weight) + at * channels * pixels;
-        for (long b = 0; b < s.blocks; ++b)
+        const T* gradient = static_cast<const T*>(a.weight) + at * whole_outs(a) * pixels;
+        for (long b = 0; b < s.blocks_held(); ++b)
           gather_gradients<Form>(gradient + b * width<T> * pixels, w, channels - b * width<T>, block,
                                  gradients + n * image.gradients + b * q.gradient_block);
       }
-      // The last tile of rows or blocks may overlap the one before.
-      for (long v = 0; v < s.row_tiles(); ++v) {
-        const long first_row = larger(0, smaller(v * s.tile_rows, s.rows - s.tile_rows));
-        q.row = row + first_row;
-        for (long u = 0; u < s.block_tiles(); ++u) {
-          const long first_block = smaller(u * s.tile_blocks, s.blocks - s.tile_blocks);
-          q.gradient = gradients + first_block * q.gradient_block;
+      T* sum = sums;
+      for (long u = 0; u < s.blocks_held(); u += s.tile_blocks) {
+        if (done == 0) __builtin_memset(sum, 0, static_cast<std::size_t>(s.tile_blocks * q.sum_block) * sizeof(T));
+        q.gradient = gradients + u * q.gradient_block;
+        for (long v = 0; v < s.rows_held(); v += s.tile_rows) {
+          q.row = row + v;
+          q.sum = sum + v * s.taps * width<T>;
           a.tile[0](&q);
-          add_outer<T>({s.tile_rows, s.taps, s.tile_blocks, first_row, first_block, v * s.tile_rows,
-                        u * s.tile_blocks * width<T>, s.rows, channels},
-                       sum, out);
         }
+        if (done + q.images == a.count)
+          for (long b = u; b < smaller(u + s.tile_blocks, s.blocks); ++b)
+            blocked::scatter_block(sum + (b - u) * q.sum_block, row_taps, channels - b * width<T>,
+                                   out + b * width<T> * row_taps);
+        if (held > s.tile_blocks * q.sum_block) sum += s.tile_blocks * q.sum_block;
       }
     }
   }

@@ -385,19 +385,21 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   }
 }
 
-// Whether plain images that would go through im2col are converted to channel blocks, which is cheaper unless the blocks
-// are mostly padding.
+// Whether plain images are converted to channel blocks, which is cheaper unless the blocks are mostly padding or the
+// convolution is a matrix product of the images as they are.
 bool goes_through_blocks(emission& e, const convolution& plain, const convolution& w, role r) {
   if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
       2 * in_whole_blocks(e, w.channels) * in_whole_blocks(e, w.out_channels) > 3 * w.channels * w.out_channels)
     return false;
   const auto& blocks = blocked_functions(e, w, false);
   if (w.rounds) return rounds_operands(e, blocks);
+  if (!blocks.supports(&w, 0)) return false;
+  if (w.kernel_h > 1 || w.kernel_w > 1) return true;
   const auto& f = functions(e).plain[0];
   auto a = plain_args(e, plain);
   a.count = 1;
   f.prepare(&a, r);
-  return f.by_columns(&a) && blocks.supports(&w, 0);
+  return f.by_columns(&a) != 0;
 }
 void emit_through_blocks(emission& e, const convolution& w, std::int64_t images, double flops_per_image, bool turned) {
   const auto& f = blocked_functions(e, w, false);
@@ -521,10 +523,22 @@ void conv2d_weight_grad::emit(emission& e) {
   dtype element = e.out_type(0).element;
   const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g);
   double flops = 2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4));
-  // Each run of images writes a partial result; these are summed in order.
+  // Each run of images writes a partial result; these are summed in order. If together they exceed the cache, runs of
+  // output channels write parts of the result instead.
   std::vector<std::pair<std::int64_t, std::int64_t>> runs;
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
   auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
+  constexpr std::int64_t cached = 1 << 20, few = 4;
+  const std::int64_t unit = 2 * kernels::lanes(static_cast<kernels::isa>(e.isa())),
+                     units = detail::divide_up(w.out_channels, unit);
+  const bool by_channels = w.groups == 1 && units >= few && static_cast<std::int64_t>(runs.size()) > 1 &&
+                           static_cast<std::int64_t>(runs.size()) * bytes > cached;
+  if (by_channels) {
+    runs.clear();
+    emission::cut(
+        units, flops * static_cast<double>(x.at(0)) / static_cast<double>(units),
+        [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first * unit, count * unit); }, 3e6);
+  }
   if (runs.empty() || g.size() == 0 || x.size() == 0) {
     emit_zeros(e);
     return;
@@ -536,16 +550,25 @@ void conv2d_weight_grad::emit(emission& e) {
   if (rounds) e.note("bfloat16");
   const auto read = rounds ? std::array{e.in(0), e.in(1)} : operands_of(e, w);
   const auto& f = functions(e).plain[static_cast<int>(element)];
-  buffer_ref parts = runs.size() == 1 ? e.out(0) : e.temporary(runs.size() * static_cast<std::size_t>(bytes));
+  const bool sums = runs.size() > 1 && !by_channels;
+  buffer_ref parts = sums ? e.temporary(runs.size() * static_cast<std::size_t>(bytes)) : e.out(0);
+  const auto size = static_cast<std::int64_t>(size_of(element));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     auto a = plain_args(e, w);
-    a.first = runs[i].first;
-    a.count = runs[i].second;
+    std::int64_t first_channel = 0, out_at = static_cast<std::int64_t>(i) * bytes;
+    if (by_channels) {
+      a.count = x.at(0);
+      first_channel = runs[i].first;
+      a.whole_out_channels = w.out_channels;
+      a.w.out_channels = std::min(runs[i].second, w.out_channels - first_channel);
+      out_at = first_channel * weights.size(1, 4) * size;
+    } else a.first = runs[i].first, a.count = runs[i].second;
     const auto run = rounds ? rounding->prepare(&a) : (f.prepare(&a, weight_grad), f.weight_grad);
-    e.step(run, a, {{&a.in, read[1]}, {&a.weight, read[0]}, {&a.out, parts.at(static_cast<std::int64_t>(i) * bytes)}},
+    e.step(run, a,
+           {{&a.in, read[1]}, {&a.weight, read[0].at(first_channel * g.size(2, 4) * size)}, {&a.out, parts.at(out_at)}},
            rounds ? rounding->scratch_bytes(&a) : f.scratch_bytes(&a, weight_grad));
   }
-  if (runs.size() == 1) return;
+  if (!sums) return;
   e.stage();
   kernels::reduce_args sum{};
   sum.outer = 1;
