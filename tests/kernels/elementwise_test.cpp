@@ -262,6 +262,38 @@ BOOST_AUTO_TEST_SUITE(chains)
 
 namespace {
 
+/// Sums of parts of the rows of a chain's last operand, with memory and without, against those of `out`.
+void check_sums(const chain_args& chain, const buffer<float>& out, bool has_memory) {
+  const long positions = chain.extent[0] * chain.extent[1] * chain.extent[2], row = chain.extent[3];
+  for (const long part : {64L, 300L, chain_sum_part}) {
+    const long parts = (row + part - 1) / part, step[] = {chain.extent[1] * chain.extent[2], chain.extent[2], 1};
+    buffer<float> sums(static_cast<std::size_t>(positions * parts));
+    chain_sum_args args{.chain = chain,
+                        .chain_run = functions().chain,
+                        .sum_run = reduce_sum_of(kernel_test::tested()).of[0],
+                        .out = sums.data(),
+                        .part = part,
+                        .operand = 3,
+                        .has_memory = has_memory};
+    for (int axis = 0; axis < 3; ++axis) args.outer[axis] = step[axis] * parts * 4;
+    alignas(64) static char scratch[chain_sum_scratch_bytes];
+    functions().chain_sum(&args, scratch);
+    bool right = sums.guards_intact();
+    const chain_operand& o = chain.operand[3];
+    for (long p = 0; p < positions; ++p)
+      for (long k = 0; k < parts; ++k) {
+        const long i = p / step[0], j = p / step[1] % chain.extent[1], l = p % step[1];
+        const float* at = out.data() + (i * o.outer[0] + j * o.outer[1] + l * o.outer[2]) / 4;
+        double wanted = 0, size = 1;
+        for (long q = k * part; q < std::min(row, (k + 1) * part); ++q)
+          wanted += static_cast<double>(at[q]), size += std::abs(static_cast<double>(at[q]));
+        const auto sum = static_cast<double>(sums[static_cast<std::size_t>(p * parts + k)]);
+        right = right && std::abs(sum - wanted) < 1e-5 * size;
+      }
+    if (!right) BOOST_ERROR("sums of parts of " << part << " of " << row << " elements, memory " << has_memory);
+  }
+}
+
 /// out = (x * y + z) with y and z of any strides, against plain loops.
 void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, bool woven) {
   std::mt19937 g(3);
@@ -317,6 +349,7 @@ void check_chain(const long (&extent)[4], int y_mode, int z_mode, bool pad_out, 
           const float wanted = l < extent[3] ? product + at(z, 2) : -77;
           right = right && at(out, 3) == wanted;
         }
+  check_sums(args, out, pad_out);
   if (!right)
     BOOST_ERROR("chain " << extent[0] << ' ' << extent[1] << ' ' << extent[2] << ' ' << extent[3] << " modes " << y_mode
                          << ' ' << z_mode << " padded " << pad_out << " woven " << woven);

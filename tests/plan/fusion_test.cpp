@@ -122,6 +122,88 @@ BOOST_AUTO_TEST_CASE(broadcasting_chains) {
   equal_fused({real({2, 0, 3}, 1), real({3}, 2)}, [](const auto& x) { return values{exp(x[0] * x[1])}; });
 }
 
+BOOST_AUTO_TEST_CASE(sums_of_chains) {
+  // Operand shapes, axes, and whether the chain adds up its rows.
+  struct sum {
+    shape x, y;
+    axes over;
+    bool fused;
+  };
+  const sum sums[] = {{{32, 8, 16, 16}, {8, 1, 1}, axes(0, 2, 3), true},
+                      {{4, 3, 40, 53}, {3, 1, 1}, axes(0, 2, 3), true},
+                      {{2, 2, 70, 71}, {1, 2, 1, 1}, axes(2, 3), true},
+                      {{50011}, {1}, axes(0), true},
+                      {{60, 307}, {60, 1}, axes(1), true},
+                      {{60, 307}, {307}, axes(0, 1), true},
+                      {{2, 3, 4, 5, 300}, {3, 1, 5, 1}, axes(1, 4), true},
+                      {{2, 3, 2, 3, 2, 3, 300}, {3, 1, 3, 1, 3, 1}, axes(0, 2, 6), true},
+                      {{60, 307}, {60, 1}, axes(0), false},     // rows stay
+                      {{5, 307}, {5, 1}, axes(1), false},       // in the first cache
+                      {{500, 100}, {500, 1}, axes(1), false}};  // short rows
+  for (auto element : {dtype::float32, dtype::float64})
+    for (const auto& [x, y, over, fused] : sums)
+      for (const bool keepdim : {false, true})
+        for (const bool read : {false, true})
+          for (const int threads : {1, 2}) {
+            small_graph g;
+            const value a = g.input(real(x, 1, element)), b = g.input(real(y, 2, element)), v = tanh(a * b + 0.5) * a;
+            g.output(reduce_sum(v, {.axes = over, .keepdim = keepdim}));
+            if (read) g.output(v);
+            const auto together = g.run({}, threads);
+            const auto joined = g.plan->counters().fused_elementwise;
+            const auto apart = g.run({.fuse_elementwise = false, .reuse_memory = false});
+            BOOST_TEST(joined == 3 + fused);
+            const double tolerance = element == dtype::float32 ? 1e-5 : 1e-13;
+            BOOST_TEST(distance(together[0], apart[0]) < tolerance);
+            if (read) BOOST_TEST(same_bits(together[1], apart[1]));
+          }
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_chains_that_replace_states) {
+  // The sum is assigned to a state that the chain reads in its shape; the chain's result replaces another one.
+  small_graph g;
+  const value x = g.input(real({64, 512}, 1)), total = g.state("total", real({64, 1}, 2)),
+              kept = g.state("kept", real({64, 512}, 3)), v = (x + total) * kept;
+  g.p.assign(total, reduce_sum(v, {.axes = axes(1), .keepdim = true}));
+  g.p.assign(kept, v);
+  g.output(v);
+  const auto together = g.run();
+  BOOST_TEST(g.plan->counters().fused_elementwise == 2);
+  const any_tensor sums = g.store.find("total")->value();
+  small_graph h;
+  const value x2 = h.input(real({64, 512}, 1)), total2 = h.input(real({64, 1}, 2)), kept2 = h.input(real({64, 512}, 3)),
+              w = (x2 + total2) * kept2;
+  h.output(w);
+  h.output(reduce_sum(w, {.axes = axes(1), .keepdim = true}));
+  const auto apart = h.run(no_passes);
+  BOOST_TEST(same_bits(together[0], apart[0]));
+  BOOST_TEST(distance(from_tensor(sums), apart[1]) < 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(cheap_values_are_computed_again) {
+  // As batch normalization keeps a map less its means for the gradient.
+  const auto build = [](const auto& x) {
+    const value mean = reduce_mean(x[0], {.axes = axes(0, 2, 3), .keepdim = true}), centered = x[0] - mean,
+                scaled = centered * x[1] + x[2], weighted = x[3] * centered;
+    const value passed = where(scaled >= 0 && scaled <= 6, x[3], 0);
+    return values{clamp(scaled, 0, 6), reduce_max(square(centered), {.axes = axes(1)}),
+                  reduce_max(weighted, {.axes = axes(1)}), reduce_max(passed, {.axes = axes(1)})};
+  };
+  const shape map{4, 20, 9, 9}, channels{20, 1, 1};
+  auto p = equal_fused({real(map, 1), real(channels, 2), real(channels, 3), real(map, 4)}, build);
+  for (const auto& line : p->lines()) BOOST_TEST(line.what != "subtract");
+  BOOST_TEST(p->lines().size() == 8u);  // the mean, four chains and three maxima
+  // A value that an output or another operation reads is kept.
+  p = equal_fused({real(map, 1), real(channels, 2)}, [](const auto& x) {
+    const value moved = x[0] + x[1];
+    return values{moved, tanh(x[0]), reduce_max(sin(moved), {.axes = axes(1)}),
+                  reduce_max(cos(moved), {.axes = axes(1)})};
+  });
+  int sums = 0;
+  for (const auto& line : p->lines()) sums += line.what.find("add") != std::string::npos;
+  BOOST_TEST(sums == 1);
+}
+
 BOOST_AUTO_TEST_CASE(chains_of_mixed_element_types) {
   equal_fused({real({900}, 1), real({900}, 2)}, [](const auto& x) {
     return values{where(x[0] > x[1] && x[0] > 0, x[0], cast<float>(cast<double>(x[1]) * 2))};

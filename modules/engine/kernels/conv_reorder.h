@@ -74,11 +74,46 @@ struct filters {
   }
 };
 
+/// Up to a block of rows with numbers for `count` places each -> [place][row]; `place(i)` is where those of i begin.
+template <class F> LAMINA_INLINE void pack_rows(const float* from, long step, long rows, long count, F place) {
+  for (long at = 0; at < count; at += block) {
+    const long n = smaller(block, count - at);
+    const auto inside = first<float>(static_cast<int>(n));
+    vec<float> r[static_cast<std::size_t>(block)];
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] = i >= rows    ? zero<float>()
+                                                         : n == block ? load(from + i * step + at)
+                                                                      : load(from + i * step + at, inside);
+    transpose<float>(r);
+    LAMINA_UNROLL for (int i = 0; i < block; ++i) if (i < n) store<float>(place(at + i), r[i]);
+  }
+}
+/// `pack_weights` of numbers as they are, of an ungrouped convolution of channel blocks.
+LAMINA_APART void pack_blocks(const window& w, const filters& from, float* packed) {
+  const long taps = w.kernel_h * w.kernel_w, in_blocks = divide_up(w.channels, block), square = block * block;
+  for (long o = 0; o < w.out_channels; o += block, packed += in_blocks * taps * square) {
+    const long outs = smaller(block, w.out_channels - o);
+    const float* rows = from.from + o * from.out_step;
+    const auto place = [&](long c, long t) { return packed + (c / block * taps + t) * square + c % block * block; };
+    if (w.channels % block)
+      __builtin_memset(place((in_blocks - 1) * block, 0), 0, static_cast<std::size_t>(taps * square) * sizeof(float));
+    if (from.tap_step > 0) {
+      pack_rows(rows, from.out_step, outs, w.channels * taps, [&](long i) { return place(i / taps, i % taps); });
+    } else {
+      for (long c = 0; c < w.channels; ++c, rows += from.in_step) {
+        if (taps == 1) store<float>(place(c, 0), load(rows, first<float>(static_cast<int>(outs))));
+        else pack_rows(rows - (taps - 1), from.out_step, outs, taps, [&](long i) { return place(c, taps - 1 - i); });
+      }
+    }
+  }
+}
+
 /// weight [O, C, kh, kw] -> [O / block][C / block][kh][kw][block in][block out]; planar: [O / block][C][kh][kw][block];
 /// depthwise [C, 1, kh, kw] -> [C / block][kh][kw][block].  Zeros beyond O and C.
 template <class Form>
 LAMINA_INLINE void pack_weights(const window& w, bool planar, const filters& from, float* packed) {
   using number = packed_number<Form>;
+  if constexpr (std::is_same_v<number, float> && Form::numbers == 1)
+    if (w.groups == 1 && !planar) return pack_blocks(w, from, packed);
   auto* to = reinterpret_cast<number*>(packed);
   constexpr long together = Form::numbers;  // input channels per lane
   const long taps = w.kernel_h * w.kernel_w, out_blocks = divide_up(w.out_channels, block);

@@ -94,12 +94,17 @@ void LAMINA_KERNEL(chain)(const void* args, void* scratch) noexcept {
   chains::run(*static_cast<const chain_args*>(args), static_cast<char*>(scratch));
 }
 
+void LAMINA_KERNEL(chain_sum)(const void* args, void* scratch) noexcept {
+  chains::run_and_sum(*static_cast<const chain_sum_args*>(args), static_cast<char*>(scratch));
+}
+
 void LAMINA_KERNEL(map)(const void* args, void*) noexcept {
   const auto& m = *static_cast<const map_args*>(args);
   m.run(m.in[0], m.in[1], m.in[2], m.out, m.n, m.steps);
 }
 
-extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {LAMINA_KERNEL(chain), LAMINA_KERNEL(map)};
+extern constinit const elementwise_functions LAMINA_KERNEL(elementwise) = {LAMINA_KERNEL(chain), LAMINA_KERNEL(map),
+                                                                           LAMINA_KERNEL(chain_sum)};
 
 #define LAMINA_MAP(name) \
   extern const map_functions LAMINA_KERNEL(map_##name) = make_map<micro::name>(map_op::name, each_element{});

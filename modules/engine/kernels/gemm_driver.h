@@ -20,7 +20,8 @@ inline constexpr long longest_k_block = 768;
 inline constexpr long block_rows = 120, block_row_bytes = 16384;
 /// Maximum bytes of B to read unpacked; a larger B leaves L2 between two row panels.
 inline constexpr long direct_bytes = this_isa == isa::avx512 ? 700 * 1024 : 280 * 1024;
-/// Bytes of packed B if few rows use it, so that it is read back from L2.
+/// Rows of A that are few for a packed block of B, and the bytes of such a block, which is read back from L2.
+inline constexpr long max_thin_rows = 16 * tile_rows;
 inline constexpr long thin_block_bytes = 256 * 1024;
 /// Row strides that are multiples of this map all rows to the same few sets of L1.
 inline constexpr long alias_bytes = 4096;
@@ -65,7 +66,7 @@ LAMINA_INLINE void cut_rows_evenly(gemm_args& g) {
 template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   constexpr long size = sizeof(typename Form::number);
   g.k_block = steps_of<Form>(k_block_of(g.k)) * Form::numbers;
-  const bool thin = g.pack_b && g.m <= 4 * tile_rows;
+  const bool thin = g.pack_b && g.m <= max_thin_rows;
   const long columns = thin ? thin_block_bytes / (g.k_block * size) : block_row_bytes / size;
   g.column_block = larger(1, smaller(columns / g.tile_columns, parts(g.n, g.tile_columns))) * g.tile_columns;
   const long panels = g.tall_count + parts(g.m - g.tall_count * g.tall_rows, g.short_rows);

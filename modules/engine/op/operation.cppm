@@ -413,6 +413,10 @@ template <Operation Op> struct recorded {
       r.operand_place = [](const void* a, view<const tensor_type> in, std::size_t i) {
         return Op::operand_place(*static_cast<const attributes*>(a), in, i);
       };
+    if constexpr (requires { &Op::summed_axes; })
+      r.summed_axes = [](const void* a, view<const tensor_type> in) {
+        return Op::summed_axes(*static_cast<const attributes*>(a), in);
+      };
     if constexpr (requires { &Op::logarithm; })
       r.logarithm = [](const void* a, const value& operand) {
         return value(Op::logarithm(*static_cast<const attributes*>(a), operand));

@@ -78,6 +78,10 @@ struct axis_group {
 };
 /// Emits one reduction over an operand's axis groups, outermost first.
 void emit_groups(emission&, const kernels::reduction_functions&, std::vector<axis_group> groups);
+/// Emits the sums along groups that remain of numbers in `from`.
+void emit_remaining_sums(emission&, buffer_ref from, dtype element, std::vector<axis_group> groups);
+/// Axes along which broadcasting a shape to that of the operand repeats: a bit for each.
+unsigned repeated_axes(const shape& x, const shape& to);
 void emit_reduction(emission&, const kernels::reduction_functions&);
 void emit_sum_like(emission&);
 void map_reduced_axis(const reduce_attributes&, axis_map&);
@@ -108,6 +112,11 @@ template <fixed_string Name, domain Domain> struct reduction {
 
 namespace op {
 export struct reduce_sum : reduction<"reduce_sum", domain::numbers> {
+  static unsigned summed_axes(const reduce_attributes& a, view<const tensor_type> in) {
+    unsigned bits = 0;
+    detail::reduced_axes(a, in[0].dims.rank, bits);
+    return bits;
+  }
   static image_layouts images(const image_call& c) { return detail::reduced_images(c); }
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);

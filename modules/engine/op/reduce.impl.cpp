@@ -66,40 +66,12 @@ std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   return g;
 }
 
-// Axes along which broadcasting a shape to that of the operand repeats.
-unsigned repeated_bits(const shape& x, const shape& to) {
-  unsigned bits = 0;
-  for (int i = 0; i < x.rank; ++i) {
-    int k = i - (x.rank - to.rank);
-    if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
-  }
-  return bits;
-}
-
-}  // namespace
-
-void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
-  const shape& x = e.in_type(0).dims;
-  if (e.in(0).form == layout::blocked) {  // maps of blocks: the padding channels are reduced, too
-    const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-    return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
-                     x.size(2, 4), lanes);
-  }
-  unsigned bits = 0;
-  reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
-  emit_groups(e, functions, groups_of(x, bits));
-}
-void detail::emit_sum_like(emission& e) {
-  emit_groups(e, kernels::reduce_sum_of(e.isa()),
-              groups_of(e.in_type(0).dims, repeated_bits(e.in_type(0).dims, e.out_type(0).dims)));
-}
-void detail::emit_groups(emission& e, const kernels::reduction_functions& functions, std::vector<axis_group> groups) {
-  dtype element = e.in_type(0).element;
+// Reduces the innermost group first; further passes reduce what remains.
+void reduce_groups(emission& e, const kernels::reduction_functions& functions, buffer_ref from, dtype element,
+                   std::vector<axis_group> groups) {
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
   if (!any) groups.push_back({1, true});  // nothing to reduce: a copy
-  // Reduces the innermost group first; further passes reduce what remains.
-  buffer_ref from = e.in(0);
   for (bool last = false; !last;) {
     std::size_t at = groups.size();
     while (!groups[at - 1].reduced) --at;
@@ -127,6 +99,39 @@ void detail::emit_groups(emission& e, const kernels::reduction_functions& functi
     }
     groups = std::move(next);
   }
+}
+
+}  // namespace
+
+unsigned detail::repeated_axes(const shape& x, const shape& to) {
+  unsigned bits = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    int k = i - (x.rank - to.rank);
+    if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
+  }
+  return bits;
+}
+
+void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
+  const shape& x = e.in_type(0).dims;
+  if (e.in(0).form == layout::blocked) {  // maps of blocks: the padding channels are reduced, too
+    const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+    return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
+                     x.size(2, 4), lanes);
+  }
+  unsigned bits = 0;
+  reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
+  emit_groups(e, functions, groups_of(x, bits));
+}
+void detail::emit_sum_like(emission& e) {
+  emit_groups(e, kernels::reduce_sum_of(e.isa()),
+              groups_of(e.in_type(0).dims, repeated_axes(e.in_type(0).dims, e.out_type(0).dims)));
+}
+void detail::emit_groups(emission& e, const kernels::reduction_functions& functions, std::vector<axis_group> groups) {
+  reduce_groups(e, functions, e.in(0), e.in_type(0).element, std::move(groups));
+}
+void detail::emit_remaining_sums(emission& e, buffer_ref from, dtype element, std::vector<axis_group> groups) {
+  reduce_groups(e, kernels::reduce_sum_of(e.isa()), from, element, std::move(groups));
 }
 
 image_layouts detail::reduced_images(const image_call& c) {

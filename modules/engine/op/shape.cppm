@@ -345,6 +345,7 @@ struct sum_like {
     }
     out.result(in[0].element, in[1].dims);
   }
+  static unsigned summed_axes(const attributes&, view<const tensor_type> in);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };

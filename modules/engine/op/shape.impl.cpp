@@ -145,6 +145,9 @@ void broadcast_like::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
+unsigned sum_like::summed_axes(const attributes&, view<const tensor_type> in) {
+  return detail::repeated_axes(in[0].dims, in[1].dims);
+}
 void sum_like::emit(emission& e) { detail::emit_sum_like(e); }
 
 void shape_of::emit(emission&) {

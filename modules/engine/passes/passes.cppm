@@ -24,10 +24,11 @@ export enum class rewrite : std::uint8_t {
   composed_reshape,      ///< consecutive reshapes become one
   transposed_operand,    ///< a matrix product reads a transposed operand in place
   scale,  ///< (x * a) * b with numbers a and b is x * (a * b), where both shrink or both grow; a negation joins the factor
-  power,         ///< x ^ 2, x ^ 3 and x ^ -1 become products and a reciprocal
-  padding,       ///< zero padding before a convolution becomes the convolution's own padding
-  softmax_loss,  ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
-  attention,     ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
+  power,           ///< x ^ 2, x ^ 3 and x ^ -1 become products and a reciprocal
+  padding,         ///< zero padding before a convolution becomes the convolution's own padding
+  softmax_loss,    ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
+  spread_operand,  ///< elementwise operations read a gradient that is spread over a map where it is, and broadcast it
+  attention,       ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
   rotary_embedding,  ///< x cos + rotated(x) sin
   layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also group and instance norm
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
@@ -55,7 +56,7 @@ export enum class rewrite : std::uint8_t {
   integer_conv2d,      ///< a convolution of dequantized int8 operands with a float result
   same_bytes,          ///< u - 128 for a uint8 value u = q + 128 is the int8 value q
 };
-export inline constexpr int rewrite_count = 39;
+export inline constexpr int rewrite_count = 40;
 export std::string_view name_of(rewrite r);
 
 /// A set of rewrites.

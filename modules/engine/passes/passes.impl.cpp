@@ -9,6 +9,7 @@ import :op.elementwise;
 import :op.shape;
 import :op.sized;
 import :passes;
+import :passes.cheap;
 import :passes.images;
 import :passes.loops;
 import :passes.patterns;
@@ -82,6 +83,8 @@ class specializer {
     if (auto found = rewriting::recognized(to_, options_, counters_)) to_ = *std::move(found);
     if (options_.simplify && options_.blocked_layout)
       if (auto found = rewriting::image_shapes(to_).run()) to_ = *std::move(found);
+    if (options_.simplify && options_.fuse_elementwise)
+      if (auto found = rewriting::cheap_values(to_).run()) to_ = *std::move(found);
     counters_.nodes = static_cast<std::int64_t>(to_.nodes().size());
     return std::move(to_);
   }
@@ -379,6 +382,7 @@ std::string_view name_of(rewrite r) {
                                         "power",
                                         "padding",
                                         "softmax_loss",
+                                        "spread_operand",
                                         "attention",
                                         "rotary_embedding",
                                         "layer_norm",

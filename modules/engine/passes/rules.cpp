@@ -207,10 +207,40 @@ value gradient_of_log(const node& n, view<const value> in, program& p) {
   return {};
 }
 
+// An operand that is spread over a map: elementwise operations broadcast it themselves.
+value spread_operand(const node& n, view<const value> in, program& p) {
+  if (!n.op->layout_free || in.size() < 2 || n.results.size() != 1) return {};
+  const auto is_spread = [](const value& v) { return is_call_of_any<op::spread, op::spread_mean>(node_of(v)); };
+  const bool any = std::any_of(in.begin(), in.end(), is_spread),
+             has_map = std::any_of(in.begin(), in.end(),
+                                   [&](auto& v) { return !is_spread(v) && v.shape() == n.results[0].dims; });
+  if (!any || !has_map) return {};
+  std::vector<value> operands(in.begin(), in.end());
+  for (value& v : operands) {
+    if (!is_spread(v)) continue;
+    const node s = node_of(v);  // adding operations moves the nodes
+    const shape& to = s.results[0].dims;
+    unsigned bits = 0;
+    detail::reduced_axes(s.attributes_as<reduce_attributes>(), to.rank, bits);
+    const shape kept = detail::reduced_shape(to, bits, true);
+    value from = operand(s, 0, p);
+    if (from.shape() != kept) from = reshape(from, kept);
+    if (is_call_of<op::spread_mean>(s)) {
+      double parts = 1;
+      for (int axis = 0; axis < to.rank; ++axis)
+        if (bits >> axis & 1u) parts *= static_cast<double>(to.at(axis));
+      from = from / p.number(parts, s.results[0].element);
+    }
+    v = from;
+  }
+  return {&p, p.add(*n.op, n.attributes, operands)};
+}
+
 /// In the order of `rewrite`.
 inline constexpr rule rules[] = {
-    identity_number,  same_type,          operand_itself, double_inverse,  log_of,         composed_permutation,
-    composed_reshape, transposed_operand, joined_scale,   power_of_number, joined_padding, gradient_of_log};
+    identity_number,      same_type,        operand_itself,     double_inverse, log_of,
+    composed_permutation, composed_reshape, transposed_operand, joined_scale,   power_of_number,
+    joined_padding,       gradient_of_log,  spread_operand};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
 }  // namespace lamina::rewriting

@@ -8,7 +8,9 @@ import :core;
 import :dtype;
 import :emission;
 import :emitter;
+import :op.box;
 import :op.elementwise;
+import :op.reduce;
 import :passes;
 import :plan;
 import :plan.phases;
@@ -54,6 +56,11 @@ struct emitter::chain {
   // -1.
   std::vector<std::int64_t> extent;
   std::vector<int> axis_of;
+  // Sums along axes of the last result, for each part of a row, if the chain has them.
+  value_id summed{};
+  unsigned summed_axes = 0;
+  std::int64_t part = 0, parts = 0;  // elements of a part, and parts of a row
+  buffer_ref sums{};
 
   std::int64_t stride(const chain_slot& s, std::size_t axis) const {
     return axis_of[axis] < 0 ? 0 : s.stride[axis_of[axis]];
@@ -61,7 +68,7 @@ struct emitter::chain {
   void merge_axes() {
     for (int a = 0; a < space.rank; ++a) {
       if (space.at(a) == 1) continue;
-      bool merges = !extent.empty();
+      bool merges = !extent.empty() && (summed_axes >> a & 1u) == (summed_axes >> axis_of.back() & 1u);
       for (const auto& s : slots) merges = merges && s.stride[axis_of.back()] == s.stride[a] * space.at(a);
       if (merges) {
         extent.back() *= space.at(a);
@@ -77,8 +84,16 @@ struct emitter::chain {
 
 void emitter::emit_chain() {
   chain c;
-  c.blocked = form(current_->result) == layout::blocked;
-  const tensor_type& type = p_.type(current_->result);
+  const auto all_nodes = nodes_;
+  const node* sum = nullptr;
+  if (const group& g = *d_.groups.of(nodes_[0]); g.sum != none) {
+    sum = &p_.at(g.sum);
+    nodes_ = nodes_.subview(0, nodes_.size() - 1);
+    c.summed = sum->inputs[0];
+  }
+  const value_id last = sum ? c.summed : current_->result;
+  c.blocked = form(last) == layout::blocked;
+  const tensor_type& type = p_.type(last);
   if (type.dims.size() == 0) return;
   c.space = type.dims;
   if (c.blocked) {
@@ -90,6 +105,16 @@ void emitter::emit_chain() {
     c.space = c.by_channels ? shape{dim(images), dim(all / images / row), dim(row)} : shape{dim(all)};
   }
   find_slots(c);
+  if (sum) {
+    slot_of(c, c.summed, true);
+    types_.clear();
+    for (auto v : sum->inputs) types_.push_back(p_.type(v));
+    c.summed_axes = sum->op->summed_axes(sum->attributes.get(), types_);
+    c.merge_axes();
+    emit_sums(c);
+    nodes_ = all_nodes;
+    return;
+  }
   c.merge_axes();
   // A space that fits into one tile needs no chain.
   if (!c.by_channels && c.extent.size() == 1 && (nodes_.size() == 1 || c.extent[0] <= kernels::chain_tile))
@@ -213,7 +238,7 @@ kernels::chain_args emitter::steps_of(chain& of) {
       s.in[q] = made >= first_temporary ? made : static_cast<std::int8_t>(slot_of(of, v, inside));
     }
     last_reader[k] = 0;
-    if (d_.groups.stays_inside(d_.used, nodes_[k])) {
+    if (d_.groups.stays_inside(d_.used, nodes_[k]) && value_id{nodes_[k], 0} != of.summed) {
       s.out = free.back();
       free.pop_back();
       if (const auto readers = d_.used.readers_of({nodes_[k], 0}); !readers.empty())
@@ -229,7 +254,8 @@ kernels::chain_args emitter::steps_of(chain& of) {
   };
   for (std::size_t i = 0; i < of.slots.size(); ++i) {
     c.operand[i].size = static_cast<std::int32_t>(of.slots[i].size);
-    if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i))
+    if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i) &&
+        of.slots[i].v != of.summed)
       c.streamed |= 1u << i;
   }
   kernels::compile_chain(maps, c);
@@ -253,28 +279,79 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   }
   double cost = 4.0 * c.step_count;
   for (auto a = split + 1; a < walked; ++a) cost *= static_cast<double>(c.extent[a]);
+  // Rows of sums are cut at their parts.
+  const bool by_rows = split + 1 == walked;
+  const std::int64_t unit = by_rows && of.part ? of.part : 1;
+  kernels::chain_sum_args sums{};
+  sums.chain_run = kernels::elementwise_of(r_.isa).chain, sums.part = of.part;
+  std::int64_t sums_step[max_rank]{};  // bytes of sums between positions of each axis
+  if (of.part) {
+    std::size_t summed = 0;
+    while (of.slots[summed].v != of.summed || !of.slots[summed].written) ++summed;
+    sums.operand = static_cast<std::int32_t>(summed);
+    sums.has_memory = of.slots[summed].at.buffer >= 0;
+    sums.sum_run = kernels::reduce_sum_of(r_.isa).of[static_cast<int>(p_.type(of.summed).element)];
+    std::int64_t bytes = of.parts * of.slots[summed].size;
+    for (auto a = axes - 1; a-- > 0; bytes *= of.extent[a]) sums_step[a] = bytes;
+    for (std::size_t a = 0; a + 1 < inside; ++a) sums.outer[split + a] = sums_step[outside + a];
+  }
   std::vector<std::int64_t> index(outside);
   std::int64_t rounds = 1;
   for (std::size_t a = 0; a < outside; ++a) rounds *= of.extent[a];
   for (std::int64_t r = 0; r < rounds; ++r) {
     emission::cut(
-        c.extent[split], cost,
+        detail::divide_up(c.extent[split], unit), cost * static_cast<double>(unit),
         [&](std::int64_t first, std::int64_t count) {
           kernels::chain_args part = c;
-          part.extent[split] = count;
+          part.extent[split] = std::min(count * unit, c.extent[split] - first * unit);
           std::vector<address> where;
+          kernels::chain_operand* const operand = of.part ? sums.chain.operand : part.operand;
           for (std::size_t i = 0; i < of.slots.size(); ++i) {
             const chain_slot& s = of.slots[i];
+            if (s.at.buffer < 0) continue;
             std::int64_t at =
-                split + 1 == walked ? first * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
+                by_rows ? first * unit * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
             for (std::size_t a = 0; a < outside; ++a) at += index[a] * of.stride(s, a) * s.size;
-            where.push_back({&part.operand[i].data, s.at.at(at)});
+            where.push_back({&operand[i].data, s.at.at(at)});
           }
-          step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
+          if (!of.part) {
+            step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
+            return;
+          }
+          sums.chain = part;
+          std::int64_t at =
+              first * (by_rows ? of.slots[static_cast<std::size_t>(sums.operand)].size : sums.outer[split]);
+          for (std::size_t a = 0; a < outside; ++a) at += index[a] * sums_step[a];
+          where.push_back({&sums.out, of.sums.at(at)});
+          step(kernels::elementwise_of(r_.isa).chain_sum, sums, where, kernels::chain_sum_scratch_bytes);
         },
-        emission::usual_grain, split + 1 == walked ? 64 : 1);
+        emission::usual_grain, by_rows && !of.part ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;
   }
+}
+
+// The chain adds up parts of its rows; the other axes follow.
+void emitter::emit_sums(chain& c) {
+  const std::int64_t row = c.extent.back(), max = kernels::chain_sum_part;
+  c.part = std::min(detail::divide_up(detail::divide_up(row, detail::divide_up(row, max)), 64) * 64, max);
+  c.parts = detail::divide_up(row, c.part);
+  std::vector<detail::axis_group> groups;
+  std::int64_t size = static_cast<std::int64_t>(size_of(p_.type(c.summed).element));
+  bool any = false;
+  for (std::size_t a = 0; a < c.extent.size(); ++a) {
+    const bool last = a + 1 == c.extent.size(), summed = c.summed_axes >> c.axis_of[a] & 1u;
+    const std::int64_t extent = last ? c.parts : c.extent[a];
+    size *= extent;
+    if (extent == 1) continue;
+    any = any || summed;
+    if (!groups.empty() && groups.back().reduced == summed) groups.back().size *= extent;
+    else groups.push_back({extent, summed});
+  }
+  c.sums = any ? temporary(static_cast<std::size_t>(size)) : write(current_->result);
+  emit_tiles(c, steps_of(c));
+  if (!any) return;
+  stage();
+  detail::emit_remaining_sums(*this, c.sums, p_.type(c.summed).element, std::move(groups));
 }
 
 }  // namespace lamina

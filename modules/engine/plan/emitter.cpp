@@ -170,6 +170,7 @@ class emitter final : public emission {
   void emit_calls(chain& c);
   kernels::chain_args steps_of(chain& of);
   void emit_tiles(const chain& of, kernels::chain_args c);
+  void emit_sums(chain& c);
 
   void copy_whole(value_id v, buffer_ref from, buffer_ref to);
   void emit_copies();

@@ -297,6 +297,37 @@ class chain_builder {
   std::vector<value_id> scratch_;
 };
 
+// Fuses a sum along axes with the chain that computes its operand, unless this fits into the first cache. The innermost
+// axes must be summed, so that the chain adds up its rows.
+void join_sums(const request& r, const usage& u, const layouts& forms, grouping& groups) {
+  constexpr std::int64_t min_size = 1 << 14, min_row = 256;
+  std::vector<tensor_type> in;
+  for (std::int32_t i = 0; i < static_cast<std::int32_t>(r.of.nodes().size()); ++i) {
+    const node& n = r.of.at(i);
+    if (!u.needed[static_cast<std::size_t>(i)] || n.kind != node_kind::operation || !n.op->summed_axes || groups.of(i))
+      continue;
+    const value_id of = n.inputs[0];
+    const auto at = groups.group_of[static_cast<std::size_t>(of.node)];
+    const tensor_type& t = r.of.type(of);
+    if (at == none || !is_real(t.element) || t.dims.size() < min_size || forms.form[of] != layout::plain ||
+        forms.form[{i, 0}] != layout::plain)
+      continue;
+    group& g = groups.groups[static_cast<std::size_t>(at)];
+    if (!g.chain || g.result != of || g.sum != none) continue;
+    in.clear();
+    for (auto v : n.inputs) in.push_back(r.of.type(v));
+    const unsigned bits = n.op->summed_axes(n.attributes.get(), in);
+    std::int64_t row = 1;
+    for (int axis = t.dims.rank; axis-- > 0 && (bits >> axis & 1u);) row *= t.dims.at(axis);
+    if (row < min_row) continue;
+    g.sum = i;
+    g.nodes.push_back(i);
+    g.result = {i, 0};
+    groups.group_of[static_cast<std::size_t>(i)] = at;
+    ++groups.fused_elementwise;
+  }
+}
+
 }  // namespace
 
 grouping group_nodes(const request& r, const usage& u, layouts& forms) {
@@ -307,6 +338,7 @@ grouping group_nodes(const request& r, const usage& u, layouts& forms) {
   for (auto i = static_cast<std::int32_t>(r.of.nodes().size()); i-- > 0;)
     if (u.needed[static_cast<std::size_t>(i)] && is_elementwise(r.of.at(i)) && !groups.of(i)) chains.add(i);
   chains.finish();
+  if (r.options.fuse_elementwise) join_sums(r, u, forms, groups);
   return groups;
 }
 

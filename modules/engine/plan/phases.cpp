@@ -96,8 +96,9 @@ layout operand_layout(const request& r, const usage& u, const layouts& all, std:
 /// Operations that run as one: a product and the operations in its epilogue, or a chain of elementwise operations.
 struct group {
   bool chain = false;
-  std::vector<std::int32_t> nodes;  // the product first; a chain in program order
+  std::vector<std::int32_t> nodes;  // the product first; a chain in program order, then `sum`
   value_id result;
+  std::int32_t sum = none;  // the sum along axes of the last result of a chain
   epilogue tail{};
 };
 struct grouping {

@@ -108,10 +108,11 @@ class placer {
   // Whether the item that computes a state's new value reads the old one after it was overwritten; in the chain that
   // replaces it, reads up to the step that does so are harmless.
   bool reads_old_value(const plan_item& it, const assignment& a) const {
+    const group* g = groups_.of(a.value.node);
     const auto reads = [&](value_id v) { return views_[v].base.node == a.state; };
     for (auto m : order_.nodes(groups_, it)) {
       const node& n = p_.at(m);
-      const bool before_write = it.what == plan_item::kind::chain && m <= a.value.node;
+      const bool before_write = it.what == plan_item::kind::chain && m <= a.value.node && g->sum != a.value.node;
       const int replaced = a.value.node == m ? n.op->updates : none;
       for (std::size_t k = 0; k < n.inputs.size(); ++k) {
         const value_id v = n.inputs[k];
@@ -121,7 +122,6 @@ class placer {
         if (n.reads_data(k) && reads(v) && !in_step) return true;
       }
     }
-    const group* g = groups_.of(a.value.node);
     bool found = false;
     if (g) each_operand(g->tail, [&](value_id v) { found = found || reads(v); });
     return found;
@@ -188,7 +188,7 @@ class placer {
       const plan_item& it = order_.items[i];
       if (it.what != plan_item::kind::chain || p_.type(it.result).dims.size() == 0) continue;
       for (auto m : order_.nodes(groups_, it))
-        if (made_.homes[{m, 0}].in == home::place::own && !groups_.stays_inside(u_, m))
+        if (made_.homes[{m, 0}].in == home::place::own && !groups_.stays_inside(u_, m) && groups_.of(m)->sum != m)
           write_over_operand(static_cast<std::int32_t>(i), {m, 0});
     }
   }

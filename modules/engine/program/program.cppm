@@ -221,6 +221,8 @@ export struct operation {
   std::optional<axis_view> (*part_of)(const void* attributes, const shape& whole) = nullptr;
   /// Positions of the result that are an unchanged copy of operand i: `emit` skips the copy if it is already there.
   axis_view (*operand_place)(const void* attributes, view<const tensor_type> in, std::size_t i) = nullptr;
+  /// Of an operation that adds its operand 0 along axes, for fusion with the operations before: a bit for each axis.
+  unsigned (*summed_axes)(const void* attributes, view<const tensor_type> in) = nullptr;
   image_layouts (*images)(const image_call&) = nullptr;
   /// Number of leading operands that `emit` can read with rows before heads (`layout::rows_first`); if nonzero, it also
   /// writes its result so.
