@@ -84,14 +84,17 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
   e.step(run, part, where, gemm.scratch_bytes(&part));
 }
 
-// Emits one product, cut into rows or, if there are few, columns, at tile boundaries; depends on the size alone.
+// Emits one product, cut into rows or columns at tile boundaries; depends on the size alone.
 void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
   const auto& gemm = by.gemm;
   const double grain = flops < 4e5 ? 1e5 : flops < 2e6 ? 2e5 : 1e6;
-  // Every part reads all of B or of A again: parts of few rows pay off only if B stays in the L2 cache.
+  // Every part reads all of B or of A again, and may pack it: parts of few rows pay off only if B stays in the L2 cache.
   constexpr std::size_t near = 256 * 1024;
-  const bool short_parts = by.packed && p.m < 64 * gemm.tile_rows && gemm.packed_bytes(p.k, p.n) > near;
-  if (p.m >= p.n || (p.m >= 4 * gemm.tile_rows && !short_parts))
+  const std::size_t b_bytes =
+      by.packed ? gemm.packed_bytes(p.k, p.n) : static_cast<std::size_t>(p.k * p.n) * size_of(e.out_type(0).element);
+  const bool short_parts = (!by.packed || p.m < 64 * gemm.tile_rows) && b_bytes > near;
+  const bool many_rows = by.packed || b_bytes <= near ? p.m >= p.n : p.m >= 2 * p.n;
+  if (many_rows || (p.m >= 4 * gemm.tile_rows && !short_parts))
     e.cut_for_threads(
         p.m, flops / static_cast<double>(p.m),
         [&](std::int64_t row, std::int64_t count) {
