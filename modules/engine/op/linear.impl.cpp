@@ -88,7 +88,7 @@ void emit_part(emission& e, kernels::gemm_args part, const way& by, const matric
 void emit_product(emission& e, const kernels::gemm_args& p, double flops, const way& by, const matrices& first) {
   const auto& gemm = by.gemm;
   const double grain = flops < 4e5 ? 1e5 : flops < 2e6 ? 2e5 : 1e6;
-  // Every part reads all of B or of A again, and may pack it: parts of few rows pay off only if B stays in the L2 cache.
+  // Every part reads all of B or of A again, and may pack it: parts of few rows pay off only if B stays in L2.
   constexpr std::size_t near = 256 * 1024;
   const std::size_t b_bytes =
       by.packed ? gemm.packed_bytes(p.k, p.n) : static_cast<std::size_t>(p.k * p.n) * size_of(e.out_type(0).element);

@@ -262,6 +262,25 @@ kernels::chain_args emitter::steps_of(chain& of) {
   return c;
 }
 
+// The call that adds up the last result of a chain, of whose axes the first `outside` are unrolled.
+emitter::chain_sums emitter::sums_of(const chain& of, std::size_t outside) const {
+  constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
+  const std::size_t axes = of.extent.size(), inside = axes - outside;
+  chain_sums s;
+  std::size_t summed = 0;
+  while (of.slots[summed].v != of.summed || !of.slots[summed].written) ++summed;
+  s.size = of.slots[summed].size;
+  s.args.operand = static_cast<std::int32_t>(summed);
+  s.args.has_memory = of.slots[summed].at.buffer >= 0;
+  s.args.part = of.part;
+  s.args.chain_run = kernels::elementwise_of(r_.isa).chain;
+  s.args.sum_run = kernels::reduce_sum_of(r_.isa).of[static_cast<int>(p_.type(of.summed).element)];
+  std::int64_t bytes = of.parts * s.size;
+  for (auto a = axes - 1; a-- > 0; bytes *= of.extent[a]) s.step[a] = bytes;
+  for (std::size_t a = 0; a + 1 < inside; ++a) s.args.outer[walked - inside + a] = s.step[outside + a];
+  return s;
+}
+
 // The innermost axis runs in tiles, three more in the kernel; the remaining axes are unrolled into calls.
 void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
@@ -282,19 +301,8 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   // Rows of sums are cut at their parts.
   const bool by_rows = split + 1 == walked;
   const std::int64_t unit = by_rows && of.part ? of.part : 1;
-  kernels::chain_sum_args sums{};
-  sums.chain_run = kernels::elementwise_of(r_.isa).chain, sums.part = of.part;
-  std::int64_t sums_step[max_rank]{};  // bytes of sums between positions of each axis
-  if (of.part) {
-    std::size_t summed = 0;
-    while (of.slots[summed].v != of.summed || !of.slots[summed].written) ++summed;
-    sums.operand = static_cast<std::int32_t>(summed);
-    sums.has_memory = of.slots[summed].at.buffer >= 0;
-    sums.sum_run = kernels::reduce_sum_of(r_.isa).of[static_cast<int>(p_.type(of.summed).element)];
-    std::int64_t bytes = of.parts * of.slots[summed].size;
-    for (auto a = axes - 1; a-- > 0; bytes *= of.extent[a]) sums_step[a] = bytes;
-    for (std::size_t a = 0; a + 1 < inside; ++a) sums.outer[split + a] = sums_step[outside + a];
-  }
+  chain_sums sums;
+  if (of.part) sums = sums_of(of, outside);
   std::vector<std::int64_t> index(outside);
   std::int64_t rounds = 1;
   for (std::size_t a = 0; a < outside; ++a) rounds *= of.extent[a];
@@ -305,7 +313,7 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
           kernels::chain_args part = c;
           part.extent[split] = std::min(count * unit, c.extent[split] - first * unit);
           std::vector<address> where;
-          kernels::chain_operand* const operand = of.part ? sums.chain.operand : part.operand;
+          kernels::chain_operand* const operand = of.part ? sums.args.chain.operand : part.operand;
           for (std::size_t i = 0; i < of.slots.size(); ++i) {
             const chain_slot& s = of.slots[i];
             if (s.at.buffer < 0) continue;
@@ -318,12 +326,11 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
             step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
             return;
           }
-          sums.chain = part;
-          std::int64_t at =
-              first * (by_rows ? of.slots[static_cast<std::size_t>(sums.operand)].size : sums.outer[split]);
-          for (std::size_t a = 0; a < outside; ++a) at += index[a] * sums_step[a];
-          where.push_back({&sums.out, of.sums.at(at)});
-          step(kernels::elementwise_of(r_.isa).chain_sum, sums, where, kernels::chain_sum_scratch_bytes);
+          sums.args.chain = part;
+          std::int64_t at = first * (by_rows ? sums.size : sums.args.outer[split]);
+          for (std::size_t a = 0; a < outside; ++a) at += index[a] * sums.step[a];
+          where.push_back({&sums.args.out, of.sums.at(at)});
+          step(kernels::elementwise_of(r_.isa).chain_sum, sums.args, where, kernels::chain_sum_scratch_bytes);
         },
         emission::usual_grain, by_rows && !of.part ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;

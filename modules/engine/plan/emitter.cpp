@@ -170,6 +170,13 @@ class emitter final : public emission {
   void emit_calls(chain& c);
   kernels::chain_args steps_of(chain& of);
   void emit_tiles(const chain& of, kernels::chain_args c);
+  // A call that adds up a result of a chain.
+  struct chain_sums {
+    kernels::chain_sum_args args{};
+    std::int64_t size = 0;          // bytes of a sum
+    std::int64_t step[max_rank]{};  // bytes of sums between positions of each axis
+  };
+  chain_sums sums_of(const chain& of, std::size_t outside) const;
   void emit_sums(chain& c);
 
   void copy_whole(value_id v, buffer_ref from, buffer_ref to);
