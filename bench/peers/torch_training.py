@@ -1,6 +1,6 @@
 """Training steps in PyTorch, with the nets of training/lamina.cpp.
 
-    torch_training.py lenet|mlp|gru|transformer|resnet --threads N --seconds S
+    torch_training.py lenet|mlp|wide_mlp|gru|transformer|resnet|resnet18|mobilenet --threads N --seconds S
 
 Prints JSON: seconds of a step, and the most that the resident set grew by since PyTorch was imported. Optimizers are the fused
 ones, and nets of images are measured in both layouts, of which the faster one counts."""
@@ -21,6 +21,10 @@ def lenet():
 
 def mlp():
     return nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+
+
+def wide_mlp():
+    return nn.Sequential(nn.Linear(512, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, CLASSES))
 
 
 class Gru(nn.Module):
@@ -66,6 +70,34 @@ def resnet():
                          nn.Linear(64, CLASSES))
 
 
+def resnet18():
+    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+    return nn.Sequential(nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1),
+                         *(ResidualBlock(*pair) for pair in zip(widths, widths[1:])), nn.AdaptiveAvgPool2d(1), nn.Flatten(),
+                         nn.Linear(512, CLASSES))
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, inputs, outputs, expansion, stride):
+        super().__init__()
+        wide = inputs * expansion
+        self.layers = nn.Sequential(nn.Conv2d(inputs, wide, 1, bias=False), nn.BatchNorm2d(wide), nn.ReLU6(inplace=True),
+                                    nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False), nn.BatchNorm2d(wide),
+                                    nn.ReLU6(inplace=True), nn.Conv2d(wide, outputs, 1, bias=False), nn.BatchNorm2d(outputs))
+        self.adds = inputs == outputs and stride == 1
+
+    def forward(self, x):
+        return self.layers(x) + x if self.adds else self.layers(x)
+
+
+def mobilenet():
+    blocks = [(32, 16, 1, 1), (16, 24, 6, 1), (24, 24, 6, 1), (24, 32, 6, 2), (32, 32, 6, 1), (32, 64, 6, 2), (64, 64, 6, 1),
+              (64, 96, 6, 1), (96, 160, 6, 2), (160, 160, 6, 1)]
+    return nn.Sequential(nn.Conv2d(3, 32, 3, 1, 1, bias=False), nn.BatchNorm2d(32), nn.ReLU6(inplace=True),
+                         *(InvertedResidual(*b) for b in blocks), nn.Conv2d(160, 640, 1, bias=False), nn.BatchNorm2d(640),
+                         nn.ReLU6(inplace=True), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(640, CLASSES))
+
+
 def reals(*shape):
     return 2 * torch.rand(shape) - 1
 
@@ -82,9 +114,12 @@ def sgd(parameters):
 NETS = {
     "lenet": (lenet, lambda: (reals(128, 1, 28, 28), torch.randint(CLASSES, (128,))), adam),
     "mlp": (mlp, lambda: (reals(64, 784), torch.randint(CLASSES, (64,))), adam),
+    "wide_mlp": (wide_mlp, lambda: (reals(64, 512), torch.randint(CLASSES, (64,))), adam),
     "gru": (Gru, lambda: (reals(32, 32, 64), torch.randint(CLASSES, (32, 32))), adam),
     "transformer": (Transformer, lambda: (torch.randint(SYMBOLS, (16, 64)), torch.randint(SYMBOLS, (16, 64))), adam),
     "resnet": (resnet, lambda: (reals(32, 3, 32, 32), torch.randint(CLASSES, (32,))), sgd),
+    "resnet18": (resnet18, lambda: (reals(16, 3, 64, 64), torch.randint(CLASSES, (16,))), sgd),
+    "mobilenet": (mobilenet, lambda: (reals(32, 3, 32, 32), torch.randint(CLASSES, (32,))), sgd),
 }
 
 

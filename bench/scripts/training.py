@@ -14,9 +14,12 @@ PEERS = {"torch": "PyTorch"}
 NETS = {
     "lenet": ("LeNet, 28 x 28, Adam, batch 128", [[], ["--channels-last"]]),
     "mlp": ("MLP 784-256-10, Adam, batch 64", [[]]),
+    "wide_mlp": ("MLP 512-2048-2048-10, Adam, batch 64", [[]]),
     "gru": ("GRU 64 over 32 steps, Adam, batch 32", [[]]),
     "transformer": ("transformer of 2 layers, d = 128, T = 64, Adam, batch 16", [[]]),
     "resnet": ("ResNet-20, 3 x 32 x 32, SGD with momentum, batch 32", [[], ["--channels-last"]]),
+    "resnet18": ("ResNet-18, 3 x 64 x 64, SGD with momentum, batch 16", [[], ["--channels-last"]]),
+    "mobilenet": ("small MobileNetV2, 3 x 32 x 32, SGD with momentum, batch 32", [[], ["--channels-last"]]),
 }
 
 

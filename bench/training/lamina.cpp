@@ -62,6 +62,11 @@ result measured(std::string_view name, const model_options& options, const setti
     return steps_of(net, numbers(matrix<float>(64, 784), 1), numbers(vector<std::int64_t>(64), 2, classes),
                     optim::adam{.lr = 1e-3}, how);
   }
+  if (name == "wide_mlp") {
+    model<wide_mlp, input<"N", 512>> net(options);
+    return steps_of(net, numbers(matrix<float>(64, 512), 1), numbers(vector<std::int64_t>(64), 2, classes),
+                    optim::adam{.lr = 1e-3}, how);
+  }
   if (name == "gru") {
     model<gru, input<"N", "T", 64>> net(options);
     return steps_of(net, numbers(tensor_of_rank<float, 3>(32, 32, 64), 1),
@@ -77,7 +82,19 @@ result measured(std::string_view name, const model_options& options, const setti
     return steps_of(net, numbers(tensor_of_rank<float, 4>(32, 3, 32, 32), 1),
                     numbers(vector<std::int64_t>(32), 2, classes), optim::sgd{.lr = 0.01, .momentum = 0.9}, how);
   }
-  std::fprintf(stderr, "the net is %s; expected lenet, mlp, gru, transformer or resnet\n", std::string(name).c_str());
+  if (name == "resnet18") {
+    model<resnet18, input<"N", 3, 64, 64>> net(options);
+    return steps_of(net, numbers(tensor_of_rank<float, 4>(16, 3, 64, 64), 1),
+                    numbers(vector<std::int64_t>(16), 2, classes), optim::sgd{.lr = 0.01, .momentum = 0.9}, how);
+  }
+  if (name == "mobilenet") {
+    model<mobilenet, input<"N", 3, 32, 32>> net(options);
+    return steps_of(net, numbers(tensor_of_rank<float, 4>(32, 3, 32, 32), 1),
+                    numbers(vector<std::int64_t>(32), 2, classes), optim::sgd{.lr = 0.01, .momentum = 0.9}, how);
+  }
+  std::fprintf(stderr,
+               "the net is %s; expected lenet, mlp, wide_mlp, gru, transformer, resnet, resnet18 or mobilenet\n",
+               std::string(name).c_str());
   std::exit(2);
 }
 
