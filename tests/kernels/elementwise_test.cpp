@@ -268,13 +268,13 @@ void check_sums(const chain_args& chain, const buffer<float>& out, bool has_memo
   for (const long part : {64L, 300L, chain_sum_part}) {
     const long parts = (row + part - 1) / part, step[] = {chain.extent[1] * chain.extent[2], chain.extent[2], 1};
     buffer<float> sums(static_cast<std::size_t>(positions * parts));
-    chain_sum_args args{.chain = chain,
-                        .chain_run = functions().chain,
-                        .sum_run = reduce_sum_of(kernel_test::tested()).of[0],
-                        .out = sums.data(),
-                        .part = part,
-                        .operand = 3,
-                        .has_memory = has_memory};
+    chain_sum_args args{};
+    args.chain = chain;
+    args.chain_run = functions().chain, args.sum_run = reduce_sum_of(kernel_test::tested()).of[0];
+    args.out = sums.data();
+    args.part = part;
+    args.operand = 3;
+    args.has_memory = has_memory;
     for (int axis = 0; axis < 3; ++axis) args.outer[axis] = step[axis] * parts * 4;
     alignas(64) static char scratch[chain_sum_scratch_bytes];
     functions().chain_sum(&args, scratch);
