@@ -162,6 +162,11 @@ BOOST_AUTO_TEST_CASE(gradients_of_convolutions) {
   gradients({5, 3, 20, 20}, {40, 3, 5, 5}, {5, 40, 20, 20}, {.padding = 2});
   gradients({2, 64, 6, 6}, {64, 32, 3, 3}, {2, 64, 4, 4}, {.groups = 2});
   gradients({2, 32, 31, 1}, {32, 32, 5, 1}, {2, 32, 31, 1}, {.padding = {2, 0}});
+  // Filters that are larger than the images and the cache.
+  gradients({3, 160, 4, 4}, {144, 160, 3, 3}, {3, 144, 4, 4}, {.padding = 1});
+  gradients({4, 150, 3, 3}, {151, 150, 3, 3}, {4, 151, 3, 3}, {.padding = 1});
+  gradients({3, 160, 7, 7}, {150, 160, 3, 3}, {3, 150, 4, 4}, {.stride = 2, .padding = 1});
+  gradients({3, 256, 5, 5}, {250, 256, 2, 2}, {3, 250, 4, 4}, {});
 }
 
 BOOST_AUTO_TEST_CASE(pools) {

@@ -212,7 +212,7 @@ struct conv_depthwise_args : conv_bands {
 };
 
 /// A convolution of plain images by the blocked kernel: converts each image to blocks and its results back to plain
-/// while they are in cache. Images [first, first + count).
+/// while they are in cache. Images [first, first + count); `conv` may be a part by channels, and `out` begins with it.
 struct conv_through_args {
   conv_blocked_args conv;  // prepared for one image
   kernel conv_run;

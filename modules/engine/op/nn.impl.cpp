@@ -412,15 +412,49 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   a.conv = blocked_args(e, w, false);
   a.conv.count = 1;
   a.conv_run = f.prepare(&a.conv);
+  const std::int64_t map = w.out_height * w.out_width * 4;  // bytes
   a.in_bytes = static_cast<std::size_t>(channels * w.height * w.width * 4);
-  a.out_bytes = static_cast<std::size_t>(outs * w.out_height * w.out_width * 4);
+  a.out_bytes = static_cast<std::size_t>(outs * map);
+  // From an output channel on; a block of channels has `lanes`.
+  const auto part = [&](std::int64_t channel) {
+    kernels::window before = w;
+    before.out_channels = channel;
+    std::vector<address> where{{&a.in, e.in(0)},
+                               {&a.conv.weight, weight.at(static_cast<std::int64_t>(f.packed_bytes(&before, false)))},
+                               {&a.out, e.out(0).at(channel * map)}};
+    if (bias) where.push_back({&a.conv.bias, bias.at(channel * 4)});
+    e.step(functions(e).through_blocks, a, where, a.in_bytes + a.out_bytes + f.scratch_bytes(&a.conv));
+  };
+  // Each image reads all filters: if these are much larger, and more than the cache holds, parts are output channels of
+  // all images.
+  constexpr std::size_t near = 512 * 1024;
+  const std::int64_t lanes = in_whole_blocks(e, 1), blocks = outs / lanes, few = 4;
+  const std::size_t packed = f.packed_bytes(&w, false);
+  if (images > 1 && blocks >= few && packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) &&
+      f.by_winograd(&w, false) == 0) {
+    const auto unit = std::clamp(static_cast<std::int64_t>(near) * blocks / static_cast<std::int64_t>(packed),
+                                 std::int64_t{1}, blocks / few) *
+                      lanes;
+    const std::int64_t units = detail::divide_up(w.out_channels, unit);
+    a.count = images;
+    e.cut_for_threads(
+        units, flops_per_image * static_cast<double>(images) / static_cast<double>(units),
+        [&](std::int64_t first, std::int64_t count) {
+          a.conv = blocked_args(e, w, false);
+          a.conv.count = 1;
+          a.conv.whole_out_channels = w.out_channels;
+          a.conv.w.out_channels = std::min(count * unit, w.out_channels - first * unit);
+          a.conv_run = f.prepare(&a.conv);
+          part(first * unit);
+        },
+        3e6);
+    return;
+  }
   e.cut_for_threads(
       images, flops_per_image,
       [&](std::int64_t first, std::int64_t count) {
         a.first = first, a.count = count;
-        std::vector<address> where{{&a.in, e.in(0)}, {&a.conv.weight, weight}, {&a.out, e.out(0)}};
-        if (bias) where.push_back({&a.conv.bias, bias});
-        e.step(functions(e).through_blocks, a, where, a.in_bytes + a.out_bytes + f.scratch_bytes(&a.conv));
+        part(0);
       },
       3e6);
 }
