@@ -161,6 +161,9 @@ BOOST_AUTO_TEST_CASE(gradients_of_convolutions) {
   gradients({2, 64, 8, 8}, {48, 64, 3, 3}, {2, 48, 10, 9}, {.padding = 2, .padding_more = {0, -1}});
   gradients({5, 3, 20, 20}, {40, 3, 5, 5}, {5, 40, 20, 20}, {.padding = 2});
   gradients({2, 64, 6, 6}, {64, 32, 3, 3}, {2, 64, 4, 4}, {.groups = 2});
+  gradients({3, 32, 9, 8}, {32, 1, 3, 3}, {3, 32, 9, 8}, {.padding = 1, .groups = 32});
+  gradients({2, 45, 9, 8}, {45, 1, 5, 3}, {2, 45, 7, 8}, {.padding = 1, .groups = 45});
+  gradients({2, 40, 9, 9}, {40, 1, 3, 3}, {2, 40, 5, 5}, {.stride = 2, .padding = 1, .groups = 40});
   gradients({2, 32, 31, 1}, {32, 32, 5, 1}, {2, 32, 31, 1}, {.padding = {2, 0}});
   // Filters that are larger than the images and the cache.
   gradients({3, 160, 4, 4}, {144, 160, 3, 3}, {3, 144, 4, 4}, {.padding = 1});

@@ -388,7 +388,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
 // Whether plain images are converted to channel blocks, which is cheaper unless the blocks are mostly padding or the
 // convolution is a matrix product of the images as they are.
 bool goes_through_blocks(emission& e, const convolution& plain, const convolution& w, role r) {
-  if (e.out_type(0).element != dtype::float32 || w.groups > 1 || w.pad_h < 0 || w.pad_w < 0 ||
+  if (e.out_type(0).element != dtype::float32 || w.pad_h < 0 || w.pad_w < 0 ||
       2 * in_whole_blocks(e, w.channels) * in_whole_blocks(e, w.out_channels) > 3 * w.channels * w.out_channels)
     return false;
   const auto& blocks = blocked_functions(e, w, false);
