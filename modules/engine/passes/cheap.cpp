@@ -29,6 +29,7 @@ class cheap_values {
   /// The rewritten program; empty if there is nothing to compute again.
   std::optional<program> run() {
     recipes_.resize(p_.nodes().size());
+    find_chains();
     bool any = false;
     for (std::int32_t i = 0; i < count(); ++i) any |= (recipes_[at(i)] = recipe_of(i)).again;
     if (!any) return {};
@@ -36,7 +37,7 @@ class cheap_values {
     copy_.run([&](std::int32_t i, const node& n) {
       if (recipes_[at(i)].again) return true;
       if (std::none_of(n.inputs.begin(), n.inputs.end(), [&](auto v) { return is_again(v); })) return false;
-      copy_.copy(i, operands_of(n, chain_of(i)));
+      copy_.copy(i, operands_of(n, chain_[at(i)]));
       return true;
     });
     return std::move(to_);
@@ -56,6 +57,15 @@ class cheap_values {
     bool again = false;
   };
 
+  void find_chains() {
+    chain_.resize(p_.nodes().size());
+    for (std::int32_t i = count(); i-- > 0;) {
+      const auto& readers = readers_[at(i)];
+      const bool goes_on =
+          readers.size() == 1 && p_.at(i).kind == node_kind::operation && is_elementwise(readers[0], p_.at(i));
+      chain_[at(i)] = goes_on ? chain_[at(readers[0])] : i;
+    }
+  }
   static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
   std::int32_t count() const { return static_cast<std::int32_t>(p_.nodes().size()); }
   bool is_again(value_id v) const { return recipes_[at(v.node)].again; }
@@ -90,18 +100,13 @@ class cheap_values {
     if (readers.size() < 2 || readers.size() > max_readers || readers_[at(r.map)].size() < 2 ||
         !std::all_of(readers.begin(), readers.end(), [&](auto j) { return is_elementwise(j, n); }))
       return r;
-    const std::int32_t first = chain_of(readers[0]);
-    r.again = std::any_of(readers.begin(), readers.end(), [&](auto j) { return chain_of(j) != first; });
+    const std::int32_t first = chain_[at(readers[0])];
+    r.again = std::any_of(readers.begin(), readers.end(), [&](auto j) { return chain_[at(j)] != first; });
     return r;
   }
   // Whether a reader computes as many elements as an operation, one by one.
   bool is_elementwise(std::int32_t reader, const node& n) const {
     return reader != elsewhere && p_.at(reader).op->layout_free && p_.at(reader).results[0].dims == n.results[0].dims;
-  }
-  // The last operation of the chain that an elementwise operation belongs to.
-  std::int32_t chain_of(std::int32_t i) const {
-    while (readers_[at(i)].size() == 1 && is_elementwise(readers_[at(i)][0], p_.at(i))) i = readers_[at(i)][0];
-    return i;
   }
 
   // The operands of an operation of a chain, or of steps that it computes again, where `from` is one of them.
@@ -123,6 +128,7 @@ class cheap_values {
 
   const program& p_;
   std::vector<std::vector<std::int32_t>> readers_;
+  std::vector<std::int32_t> chain_;  // the last operation of the chain that an elementwise operation belongs to
   std::vector<recipe> recipes_;
   std::map<std::pair<std::int32_t, std::int32_t>, value> made_;  // by node and chain
   program to_;
