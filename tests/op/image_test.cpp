@@ -166,6 +166,7 @@ BOOST_AUTO_TEST_CASE(gradients_of_convolutions) {
   gradients({2, 40, 9, 9}, {40, 1, 3, 3}, {2, 40, 5, 5}, {.stride = 2, .padding = 1, .groups = 40});
   gradients({2, 32, 31, 1}, {32, 32, 5, 1}, {2, 32, 31, 1}, {.padding = {2, 0}});
   // Filters that are larger than the images and the cache.
+  gradients({2, 3008, 2, 2}, {3008, 1, 7, 7}, {2, 3008, 2, 2}, {.padding = 3, .groups = 3008});
   gradients({3, 160, 4, 4}, {144, 160, 3, 3}, {3, 144, 4, 4}, {.padding = 1});
   gradients({4, 150, 3, 3}, {151, 150, 3, 3}, {4, 151, 3, 3}, {.padding = 1});
   gradients({3, 160, 7, 7}, {150, 160, 3, 3}, {3, 150, 4, 4}, {.stride = 2, .padding = 1});

@@ -1,6 +1,7 @@
 // Elementwise chains and epilogues: fused results against unfused ones, bit for bit.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -138,6 +139,7 @@ BOOST_AUTO_TEST_CASE(sums_of_chains) {
                       {{2, 3, 4, 5, 300}, {3, 1, 5, 1}, axes(1, 4), true},
                       {{2, 3, 2, 3, 2, 3, 300}, {3, 1, 3, 1, 3, 1}, axes(0, 2, 6), true},
                       {{60, 307}, {60, 1}, axes(0), false},     // rows stay
+                      {{9, 64, 64}, {64}, axes(1, 2), false},   // the chain's rows are short
                       {{5, 307}, {5, 1}, axes(1), false},       // in the first cache
                       {{500, 100}, {500, 1}, axes(1), false}};  // short rows
   for (auto element : {dtype::float32, dtype::float64})
@@ -193,6 +195,21 @@ BOOST_AUTO_TEST_CASE(cheap_values_are_computed_again) {
   auto p = equal_fused({real(map, 1), real(channels, 2), real(channels, 3), real(map, 4)}, build);
   for (const auto& line : p->lines()) BOOST_TEST(line.what != "subtract");
   BOOST_TEST(p->lines().size() == 8u);  // the mean, four chains and three maxima
+  // A value of more steps is computed from one that is kept.
+  p = equal_fused({real(map, 1), real(channels, 2)}, [](const auto& x) {
+    values all;
+    value v = x[0];
+    for (int k = 0; k < 60; ++k) {
+      v = k % 2 ? value(v * x[1]) : value(v + x[1]);
+      all.push_back(reduce_max(sin(v), {.axes = axes(1)}));
+    }
+    all.push_back(reduce_max(cos(x[0]), {.axes = axes(1)}));
+    return all;
+  });
+  std::size_t operations = 0;
+  for (const auto& line : p->lines())
+    operations += 1 + static_cast<std::size_t>(std::count(line.what.begin(), line.what.end(), '+'));
+  BOOST_TEST(operations < 60 * 7);
   // A value that an output or another operation reads is kept.
   p = equal_fused({real(map, 1), real(channels, 2)}, [](const auto& x) {
     const value moved = x[0] + x[1];

@@ -263,9 +263,9 @@ inline void run_and_sum(const chain_sum_args& args, char* scratch) {
           part.extent[3] = extent[3] - at < args.part ? extent[3] - at : args.part;
           for (int o = 0; o < args.chain.operand_count; ++o) {
             const chain_operand& operand = args.chain.operand[o];
-            part.operand[o].data = position(operand, i, j, k) + at * operand.inner * operand.size;
+            const bool is_held = o == args.operand && args.has_memory == 0;
+            part.operand[o].data = is_held ? held : position(operand, i, j, k) + at * operand.inner * operand.size;
           }
-          if (!args.has_memory) part.operand[args.operand].data = held;
           args.chain_run(&part, scratch);
           const reduce_args sum{
               .in = part.operand[args.operand].data, .out = to, .outer = 1, .length = part.extent[3], .inner = 1};

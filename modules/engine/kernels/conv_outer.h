@@ -188,7 +188,8 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
   q.row_step = w.stride_h * p.width, q.column_step = w.stride_w * Form::numbers;
   q.sum_block = s.rows_held() * s.taps * width<T>;
   T* out = static_cast<T*>(a.out);
-  const long in_group = p.planes * w.height * w.width, held = sums_held(s, together >= a.count) * q.sum_block;
+  const long in_group = p.planes * w.height * w.width;
+  const bool at_once = together >= a.count;
   for (long g = 0; g < w.groups; ++g, out += channels * row_taps) {
     for (long done = 0; done < a.count; done += together) {
       q.images = smaller(together, a.count - done);
@@ -213,7 +214,7 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
           for (long b = u; b < smaller(u + s.tile_blocks, s.blocks); ++b)
             blocked::scatter_block(sum + (b - u) * q.sum_block, row_taps, channels - b * width<T>,
                                    out + b * width<T> * row_taps);
-        if (held > s.tile_blocks * q.sum_block) sum += s.tile_blocks * q.sum_block;
+        if (!at_once) sum += s.tile_blocks * q.sum_block;
       }
     }
   }

@@ -100,6 +100,7 @@ LAMINA_APART void pack_blocks(const window& w, const filters& from, float* packe
       pack_rows(rows, from.out_step, outs, w.channels * taps, [&](long i) { return place(i / taps, i % taps); });
     } else {
       for (long c = 0; c < w.channels; ++c, rows += from.in_step) {
+        // Rows of one tap are neighbors.
         if (taps == 1) store<float>(place(c, 0), load(rows, first<float>(static_cast<int>(outs))));
         else pack_rows(rows - (taps - 1), from.out_step, outs, taps, [&](long i) { return place(c, taps - 1 - i); });
       }

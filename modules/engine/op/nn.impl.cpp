@@ -430,7 +430,7 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   constexpr std::size_t near = 512 * 1024;
   const std::int64_t lanes = in_whole_blocks(e, 1), blocks = outs / lanes, few = 4;
   const std::size_t packed = f.packed_bytes(&w, false);
-  if (images > 1 && blocks >= few && packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) &&
+  if (w.groups == 1 && images > 1 && blocks >= few && packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) &&
       f.by_winograd(&w, false) == 0) {
     const auto unit = std::clamp(static_cast<std::int64_t>(near) * blocks / static_cast<std::int64_t>(packed),
                                  std::int64_t{1}, blocks / few) *

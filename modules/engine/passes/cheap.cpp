@@ -47,6 +47,7 @@ class cheap_values {
   static constexpr std::int32_t elsewhere = -1;
   static constexpr int max_steps = 4;  // from a map to a value
   static constexpr std::size_t max_readers = 8;
+  static constexpr std::int64_t min_size = 1 << 12;  // elements of a map; smaller ones stay in the first cache
   // Elements of a map for one of an operand that is broadcast.
   static constexpr std::int64_t min_share = 16;
 
@@ -90,14 +91,15 @@ class cheap_values {
         !is_real(n.results[0].element))
       return {};
     const int k = map_operand(n);
-    if (k < 0) return {};
+    if (k < 0 || n.results[0].dims.size() < min_size) return {};
     const std::int32_t from = n.inputs[at(k)].node;
     const recipe& before = recipes_[at(from)];
     const bool goes_on = before.steps > 0 && before.steps < max_steps && n.inputs[at(k)].result == 0 &&
                          (before.again || readers_[at(from)].size() == 1);
     recipe r{goes_on ? before.steps + 1 : 1, goes_on ? before.map : from, goes_on ? from : -1};
     const auto& readers = readers_[at(i)];
-    if (readers.size() < 2 || readers.size() > max_readers || readers_[at(r.map)].size() < 2 ||
+    if (recipes_[at(r.map)].again || readers.size() < 2 || readers.size() > max_readers ||
+        readers_[at(r.map)].size() < 2 ||
         !std::all_of(readers.begin(), readers.end(), [&](auto j) { return is_elementwise(j, n); }))
       return r;
     const std::int32_t first = chain_[at(readers[0])];

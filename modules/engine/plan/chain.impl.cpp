@@ -59,6 +59,7 @@ struct emitter::chain {
   // Sums along axes of the last result, for each part of a row, if the chain has them.
   value_id summed{};
   unsigned summed_axes = 0;
+  std::size_t summed_slot = 0;
   std::int64_t part = 0, parts = 0;  // elements of a part, and parts of a row
   buffer_ref sums{};
 
@@ -84,17 +85,17 @@ struct emitter::chain {
 
 void emitter::emit_chain() {
   chain c;
-  const auto all_nodes = nodes_;
-  const node* sum = nullptr;
-  if (const group& g = *d_.groups.of(nodes_[0]); g.sum != none) {
-    sum = &p_.at(g.sum);
-    nodes_ = nodes_.subview(0, nodes_.size() - 1);
-    c.summed = sum->inputs[0];
-  }
-  const value_id last = sum ? c.summed : current_->result;
+  const std::int32_t own_sum = d_.groups.of(nodes_[0])->sum;
+  const node* const sum = own_sum == none ? nullptr : &p_.at(own_sum);
+  const value_id last = sum ? sum->inputs[0] : current_->result;
   c.blocked = form(last) == layout::blocked;
   const tensor_type& type = p_.type(last);
   if (type.dims.size() == 0) return;
+  const auto all_nodes = nodes_;
+  if (sum) {
+    nodes_ = nodes_.subview(0, nodes_.size() - 1);
+    c.summed = last;
+  }
   c.space = type.dims;
   if (c.blocked) {
     const auto all = static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element));
@@ -106,7 +107,7 @@ void emitter::emit_chain() {
   }
   find_slots(c);
   if (sum) {
-    slot_of(c, c.summed, true);
+    c.summed_slot = slot_of(c, c.summed, true);
     types_.clear();
     for (auto v : sum->inputs) types_.push_back(p_.type(v));
     c.summed_axes = sum->op->summed_axes(sum->attributes.get(), types_);
@@ -267,11 +268,10 @@ emitter::chain_sums emitter::sums_of(const chain& of, std::size_t outside) const
   constexpr auto walked = static_cast<std::size_t>(kernels::chain_axes);
   const std::size_t axes = of.extent.size(), inside = axes - outside;
   chain_sums s;
-  std::size_t summed = 0;
-  while (of.slots[summed].v != of.summed || !of.slots[summed].written) ++summed;
-  s.size = of.slots[summed].size;
-  s.args.operand = static_cast<std::int32_t>(summed);
-  s.args.has_memory = of.slots[summed].at.buffer >= 0;
+  const chain_slot& summed = of.slots[of.summed_slot];
+  s.size = summed.size;
+  s.args.operand = static_cast<std::int32_t>(of.summed_slot);
+  s.args.has_memory = summed.at.buffer >= 0;
   s.args.part = of.part;
   s.args.chain_run = kernels::elementwise_of(r_.isa).chain;
   s.args.sum_run = kernels::reduce_sum_of(r_.isa).of[static_cast<int>(p_.type(of.summed).element)];

@@ -297,6 +297,28 @@ class chain_builder {
   std::vector<value_id> scratch_;
 };
 
+// Elements of a row that a chain with a result of this shape adds up: its innermost axes as far as `summed` has them and
+// every operand either has all of them or is broadcast along all.
+std::int64_t summed_row(const request& r, const grouping& groups, const group& g, const shape& s, unsigned summed) {
+  const auto own = groups.group_of[static_cast<std::size_t>(g.nodes[0])];
+  const auto is_broadcast = [&](value_id v, int axis) {
+    const shape& t = r.of.type(v).dims;
+    const int k = axis - (s.rank - t.rank);
+    return k < 0 || t.at(k) == 1;
+  };
+  std::int64_t row = 1;
+  int last = -1;  // the innermost axis of more than one element
+  for (int axis = s.rank; axis-- > 0 && (summed >> axis & 1u); row *= s.at(axis)) {
+    if (s.at(axis) == 1) continue;
+    if (last < 0) last = axis;
+    for (auto m : g.nodes)
+      for (auto v : r.of.at(m).inputs)
+        if (groups.group_of[static_cast<std::size_t>(v.node)] != own && is_broadcast(v, axis) != is_broadcast(v, last))
+          return row;
+  }
+  return row;
+}
+
 // Fuses a sum along axes with the chain that computes its operand, unless this fits into the first cache. The innermost
 // axes must be summed, so that the chain adds up its rows.
 void join_sums(const request& r, const usage& u, const layouts& forms, grouping& groups) {
@@ -316,10 +338,7 @@ void join_sums(const request& r, const usage& u, const layouts& forms, grouping&
     if (!g.chain || g.result != of || g.sum != none) continue;
     in.clear();
     for (auto v : n.inputs) in.push_back(r.of.type(v));
-    const unsigned bits = n.op->summed_axes(n.attributes.get(), in);
-    std::int64_t row = 1;
-    for (int axis = t.dims.rank; axis-- > 0 && (bits >> axis & 1u);) row *= t.dims.at(axis);
-    if (row < min_row) continue;
+    if (summed_row(r, groups, g, t.dims, n.op->summed_axes(n.attributes.get(), in)) < min_row) continue;
     g.sum = i;
     g.nodes.push_back(i);
     g.result = {i, 0};
