@@ -7,7 +7,7 @@
 // are first copied row by row to a contiguous block. If all rows along the third axis are short together, a block has
 // those of several outer positions.
 #pragma once
-#include "reduce.h"
+#include "fold_axis.h"
 #include "register_chain.h"
 
 namespace lamina::kernels {
@@ -248,29 +248,30 @@ inline void run(const chain_args& args, char* scratch) {
   short_rows(args, p, constant | contiguous, blocks);
 }
 
-/// Runs a chain part by part of its rows, and adds up the part of one result while it is in cache.
-inline void run_and_sum(const chain_sum_args& args, char* scratch) {
+/// Runs a chain block by block of its rows, adds up each block of one result while it is in cache, and adds the sums of
+/// a row's blocks as a reduction does.
+template <class T> void run_and_sum(const chain_sum_args& args, char* scratch) {
   chain_args part = args.chain;
   const long(&extent)[chain_axes] = args.chain.extent;
   char* const held = scratch + chain_scratch_bytes;
-  const chain_operand& summed = args.chain.operand[args.operand];
   for (int axis = 0; axis + 1 < chain_axes; ++axis) part.extent[axis] = 1;
   for (long i = 0; i < extent[0]; ++i)
     for (long j = 0; j < extent[1]; ++j)
       for (long k = 0; k < extent[2]; ++k) {
-        char* to = static_cast<char*>(args.out) + i * args.outer[0] + j * args.outer[1] + k * args.outer[2];
-        for (long at = 0; at < extent[3]; at += args.part, to += summed.size) {
-          part.extent[3] = extent[3] - at < args.part ? extent[3] - at : args.part;
+        char* const to = static_cast<char*>(args.out) + i * args.outer[0] + j * args.outer[1] + k * args.outer[2];
+        *reinterpret_cast<T*>(to) = folds::blocks_of_row<folds::sum, T>(extent[3], [&](long at, long count) {
+          part.extent[3] = count;
           for (int o = 0; o < args.chain.operand_count; ++o) {
             const chain_operand& operand = args.chain.operand[o];
             const bool is_held = o == args.operand && args.has_memory == 0;
             part.operand[o].data = is_held ? held : position(operand, i, j, k) + at * operand.inner * operand.size;
           }
           args.chain_run(&part, scratch);
-          const reduce_args sum{
-              .in = part.operand[args.operand].data, .out = to, .outer = 1, .length = part.extent[3], .inner = 1};
-          args.sum_run(&sum, nullptr);
-        }
+          T sum;
+          const reduce_args of{part.operand[args.operand].data, &sum, 1, count, 1};
+          args.sum_run(&of, nullptr);
+          return sum;
+        });
       }
 }
 

@@ -95,7 +95,9 @@ void LAMINA_KERNEL(chain)(const void* args, void* scratch) noexcept {
 }
 
 void LAMINA_KERNEL(chain_sum)(const void* args, void* scratch) noexcept {
-  chains::run_and_sum(*static_cast<const chain_sum_args*>(args), static_cast<char*>(scratch));
+  const auto& a = *static_cast<const chain_sum_args*>(args);
+  if (a.type == element::f32) chains::run_and_sum<float>(a, static_cast<char*>(scratch));
+  else chains::run_and_sum<double>(a, static_cast<char*>(scratch));
 }
 
 void LAMINA_KERNEL(map)(const void* args, void*) noexcept {

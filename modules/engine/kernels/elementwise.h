@@ -1,6 +1,7 @@
 // Elementwise chains: micro-operations on runs of elements, and the driver that runs a chain by tiles that fit in L1.
 #pragma once
 #include "micro.h"
+#include "reduce.h"
 
 namespace lamina::kernels {
 
@@ -115,20 +116,19 @@ inline constexpr long streamed_bytes = 16 << 20;
 /// The temporaries, and one block per operand that gathers short rows.
 inline constexpr std::size_t chain_scratch_bytes = (chain_temporaries + chain_operands) * chain_tile * 8;
 
-/// A chain of which one operand, a result that advances along rows, is added up: a sum for each part of `part` elements
-/// of each row. An operand that no later operation reads has no memory of its own.
+/// A chain of which one operand, a result that advances along rows, is added up: a sum for each row, with the bits that
+/// `sum_run` gives for the whole row. An operand that no later operation reads has no memory of its own.
 struct chain_sum_args {
   chain_args chain;
   kernel chain_run, sum_run;   // sum_run: args reduce_args
-  void* out;                   // [extent 0][extent 1][extent 2][parts], in elements of the operand
+  void* out;                   // [extent 0][extent 1][extent 2], of the operand's type
   long outer[chain_axes - 1];  // bytes of `out` between positions of each outer axis
-  long part;                   // at most `chain_sum_part`
+  element type;                // f32 or f64
   std::int32_t operand;
-  std::int32_t has_memory;
+  std::int32_t has_memory, pad;
   template <class F> void each_code(F f) const { f(chain_run), f(sum_run), chain.each_code(f); }
 };
-inline constexpr long chain_sum_part = 2048;
-inline constexpr std::size_t chain_sum_scratch_bytes = chain_scratch_bytes + chain_sum_part * 8;
+inline constexpr std::size_t chain_sum_scratch_bytes = chain_scratch_bytes + sum_block * 8;
 
 /// A single micro-operation over contiguous memory: replaces a chain of one step without broadcasting.
 struct map_args {

@@ -8,7 +8,6 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace folds {
 
-inline constexpr long sum_block = 4096;
 inline constexpr int levels = 40;  // of the pairwise sum of blocks
 
 /// Operations on elements or vectors of them; `first` is the result of an empty reduction.

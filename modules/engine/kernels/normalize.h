@@ -28,8 +28,8 @@ template <class T> LAMINA_APART T block_of_squares(const T* p, long n, T mean) {
 }
 template <class T> LAMINA_INLINE double squares(const T* p, long n, T mean) {
   double sum = 0;
-  for (long i = 0; i < n; i += folds::sum_block)
-    sum += static_cast<double>(block_of_squares(p + i, n - i < folds::sum_block ? n - i : folds::sum_block, mean));
+  for (long i = 0; i < n; i += sum_block)
+    sum += static_cast<double>(block_of_squares(p + i, n - i < sum_block ? n - i : sum_block, mean));
   return sum;
 }
 

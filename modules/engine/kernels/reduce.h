@@ -4,9 +4,11 @@
 
 namespace lamina::kernels {
 
+/// Elements that a sum adds in a fixed order before it adds the sums of such blocks pairwise.
+inline constexpr long sum_block = 4096;
+
 /// out[o, i] = op over l of in[o, l, i]; contiguous operands.  argmax and argmin write int64, the first of equals.
-/// Sums: blocks of 4096 along length, each summed in a fixed order, are added pairwise: the bits depend on length and
-/// inner alone.
+/// Sums: the bits depend on length and inner alone.
 struct reduce_args {
   const void* in;
   void* out;

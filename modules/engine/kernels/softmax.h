@@ -75,7 +75,7 @@ template <class T> struct row_block {
   LAMINA_INLINE T* tail(long i) const {
     return tails != nullptr ? tails[i] : out + i * stride + n[i] / folds::wide_lanes<T> * folds::wide_lanes<T>;
   }
-  LAMINA_INLINE bool together() const { return rows > 1 && max <= folds::sum_block; }
+  LAMINA_INLINE bool together() const { return rows > 1 && max <= sum_block; }
 };
 /// Maximum of each row; -infinity of an empty row.
 template <class T> LAMINA_APART void tops_of_rows(const row_block<T>& b, T (&top)[folds::row_group]) {

@@ -8,7 +8,6 @@ import :core;
 import :dtype;
 import :emission;
 import :emitter;
-import :op.box;
 import :op.elementwise;
 import :op.reduce;
 import :passes;
@@ -56,11 +55,10 @@ struct emitter::chain {
   // -1.
   std::vector<std::int64_t> extent;
   std::vector<int> axis_of;
-  // Sums along axes of the last result, for each part of a row, if the chain has them.
+  // Sums of the rows of the last result, along these axes, if the chain has them.
   value_id summed{};
   unsigned summed_axes = 0;
   std::size_t summed_slot = 0;
-  std::int64_t part = 0, parts = 0;  // elements of a part, and parts of a row
   buffer_ref sums{};
 
   std::int64_t stride(const chain_slot& s, std::size_t axis) const {
@@ -269,13 +267,12 @@ emitter::chain_sums emitter::sums_of(const chain& of, std::size_t outside) const
   const std::size_t axes = of.extent.size(), inside = axes - outside;
   chain_sums s;
   const chain_slot& summed = of.slots[of.summed_slot];
-  s.size = summed.size;
   s.args.operand = static_cast<std::int32_t>(of.summed_slot);
   s.args.has_memory = summed.at.buffer >= 0;
-  s.args.part = of.part;
+  s.args.type = static_cast<kernels::element>(p_.type(of.summed).element);
   s.args.chain_run = kernels::elementwise_of(r_.isa).chain;
   s.args.sum_run = kernels::reduce_sum_of(r_.isa).of[static_cast<int>(p_.type(of.summed).element)];
-  std::int64_t bytes = of.parts * s.size;
+  std::int64_t bytes = summed.size;
   for (auto a = axes - 1; a-- > 0; bytes *= of.extent[a]) s.step[a] = bytes;
   for (std::size_t a = 0; a + 1 < inside; ++a) s.args.outer[walked - inside + a] = s.step[outside + a];
   return s;
@@ -298,61 +295,53 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   }
   double cost = 4.0 * c.step_count;
   for (auto a = split + 1; a < walked; ++a) cost *= static_cast<double>(c.extent[a]);
-  // Rows of sums are cut at their parts.
-  const bool by_rows = split + 1 == walked;
-  const std::int64_t unit = by_rows && of.part ? of.part : 1;
   chain_sums sums;
-  if (of.part) sums = sums_of(of, outside);
+  if (of.summed) sums = sums_of(of, outside);
   std::vector<std::int64_t> index(outside);
   std::int64_t rounds = 1;
   for (std::size_t a = 0; a < outside; ++a) rounds *= of.extent[a];
   for (std::int64_t r = 0; r < rounds; ++r) {
     emission::cut(
-        detail::divide_up(c.extent[split], unit), cost * static_cast<double>(unit),
+        c.extent[split], cost,
         [&](std::int64_t first, std::int64_t count) {
           kernels::chain_args part = c;
-          part.extent[split] = std::min(count * unit, c.extent[split] - first * unit);
+          part.extent[split] = count;
           std::vector<address> where;
-          kernels::chain_operand* const operand = of.part ? sums.args.chain.operand : part.operand;
+          kernels::chain_operand* const operand = of.summed ? sums.args.chain.operand : part.operand;
           for (std::size_t i = 0; i < of.slots.size(); ++i) {
             const chain_slot& s = of.slots[i];
             if (s.at.buffer < 0) continue;
             std::int64_t at =
-                by_rows ? first * unit * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
+                split + 1 == walked ? first * of.stride(s, axes - 1) * s.size : first * c.operand[i].outer[split];
             for (std::size_t a = 0; a < outside; ++a) at += index[a] * of.stride(s, a) * s.size;
             where.push_back({&operand[i].data, s.at.at(at)});
           }
-          if (!of.part) {
+          if (!of.summed) {
             step(kernels::elementwise_of(r_.isa).chain, part, where, kernels::chain_scratch_bytes);
             return;
           }
           sums.args.chain = part;
-          std::int64_t at = first * (by_rows ? sums.size : sums.args.outer[split]);
+          std::int64_t at = first * sums.args.outer[split];
           for (std::size_t a = 0; a < outside; ++a) at += index[a] * sums.step[a];
           where.push_back({&sums.args.out, of.sums.at(at)});
           step(kernels::elementwise_of(r_.isa).chain_sum, sums.args, where, kernels::chain_sum_scratch_bytes);
         },
-        emission::usual_grain, by_rows && !of.part ? 64 : 1);
+        emission::usual_grain, split + 1 == walked ? 64 : 1);
     for (auto a = outside; a-- > 0 && ++index[a] == of.extent[a];) index[a] = 0;
   }
 }
 
-// The chain adds up parts of its rows; the other axes follow.
+// The chain adds up its rows, in whole as `group` has ensured; the other axes follow.
 void emitter::emit_sums(chain& c) {
-  const std::int64_t row = c.extent.back(), max = kernels::chain_sum_part;
-  c.part = std::min(detail::divide_up(detail::divide_up(row, detail::divide_up(row, max)), 64) * 64, max);
-  c.parts = detail::divide_up(row, c.part);
   std::vector<detail::axis_group> groups;
-  std::int64_t size = static_cast<std::int64_t>(size_of(p_.type(c.summed).element));
+  auto size = static_cast<std::int64_t>(size_of(p_.type(c.summed).element));
   bool any = false;
-  for (std::size_t a = 0; a < c.extent.size(); ++a) {
-    const bool last = a + 1 == c.extent.size(), summed = c.summed_axes >> c.axis_of[a] & 1u;
-    const std::int64_t extent = last ? c.parts : c.extent[a];
-    size *= extent;
-    if (extent == 1) continue;
+  for (std::size_t a = 0; a + 1 < c.extent.size(); ++a) {
+    const bool summed = c.summed_axes >> c.axis_of[a] & 1u;
+    size *= c.extent[a];
     any = any || summed;
-    if (!groups.empty() && groups.back().reduced == summed) groups.back().size *= extent;
-    else groups.push_back({extent, summed});
+    if (!groups.empty() && groups.back().reduced == summed) groups.back().size *= c.extent[a];
+    else groups.push_back({c.extent[a], summed});
   }
   c.sums = any ? temporary(static_cast<std::size_t>(size)) : write(current_->result);
   emit_tiles(c, steps_of(c));

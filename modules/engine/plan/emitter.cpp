@@ -173,7 +173,6 @@ class emitter final : public emission {
   // A call that adds up a result of a chain.
   struct chain_sums {
     kernels::chain_sum_args args{};
-    std::int64_t size = 0;          // bytes of a sum
     std::int64_t step[max_rank]{};  // bytes of sums between positions of each axis
   };
   chain_sums sums_of(const chain& of, std::size_t outside) const;

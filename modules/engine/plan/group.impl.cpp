@@ -297,8 +297,8 @@ class chain_builder {
   std::vector<value_id> scratch_;
 };
 
-// Elements of a row that a chain with a result of this shape adds up: its innermost axes as far as `summed` has them and
-// every operand either has all of them or is broadcast along all.
+// Elements of a row that a chain with a result of this shape adds up: all neighboring innermost axes that are summed, if
+// each operand has all of them or is broadcast along all; else 0.
 std::int64_t summed_row(const request& r, const grouping& groups, const group& g, const shape& s, unsigned summed) {
   const auto own = groups.group_of[static_cast<std::size_t>(g.nodes[0])];
   const auto is_broadcast = [&](value_id v, int axis) {
@@ -308,19 +308,21 @@ std::int64_t summed_row(const request& r, const grouping& groups, const group& g
   };
   std::int64_t row = 1;
   int last = -1;  // the innermost axis of more than one element
-  for (int axis = s.rank; axis-- > 0 && (summed >> axis & 1u); row *= s.at(axis)) {
+  for (int axis = s.rank; axis-- > 0;) {
     if (s.at(axis) == 1) continue;
+    if (!(summed >> axis & 1u)) return row;
+    row *= s.at(axis);
     if (last < 0) last = axis;
     for (auto m : g.nodes)
       for (auto v : r.of.at(m).inputs)
         if (groups.group_of[static_cast<std::size_t>(v.node)] != own && is_broadcast(v, axis) != is_broadcast(v, last))
-          return row;
+          return 0;
   }
   return row;
 }
 
-// Fuses a sum along axes with the chain that computes its operand, unless this fits into the first cache. The innermost
-// axes must be summed, so that the chain adds up its rows.
+// Fuses a sum along axes with the chain that computes its operand, unless this fits into the first cache. The chain adds
+// up whole rows, of which there are several, in the order of a sum alone: the bits are the same.
 void join_sums(const request& r, const usage& u, const layouts& forms, grouping& groups) {
   constexpr std::int64_t min_size = 1 << 14, min_row = 256;
   std::vector<tensor_type> in;
@@ -338,7 +340,8 @@ void join_sums(const request& r, const usage& u, const layouts& forms, grouping&
     if (!g.chain || g.result != of || g.sum != none) continue;
     in.clear();
     for (auto v : n.inputs) in.push_back(r.of.type(v));
-    if (summed_row(r, groups, g, t.dims, n.op->summed_axes(n.attributes.get(), in)) < min_row) continue;
+    const std::int64_t row = summed_row(r, groups, g, t.dims, n.op->summed_axes(n.attributes.get(), in));
+    if (row < min_row || row == t.dims.size()) continue;
     g.sum = i;
     g.nodes.push_back(i);
     g.result = {i, 0};
