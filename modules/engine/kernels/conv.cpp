@@ -278,7 +278,6 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
   const auto& a = *static_cast<const conv_through_args*>(args);
   const window& w = a.conv.w;
   const long in_pixels = w.height * w.width, out_pixels = w.out_height * w.out_width;
-  const long outs = a.conv.whole_out_channels ? a.conv.whole_out_channels : w.out_channels;
   char* const near = static_cast<char*>(scratch);
   conv_blocked_args conv = a.conv;
   conv.in = reinterpret_cast<float*>(near);
@@ -287,7 +286,7 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
     const reorder_args before{a.in + n * w.channels * in_pixels, near, 1, w.channels, in_pixels};
     LAMINA_KERNEL(to_blocked_f32)(&before, nullptr);
     a.conv_run(&conv, near + a.in_bytes + a.out_bytes);
-    const reorder_args after{conv.out, a.out + n * outs * out_pixels, 1, w.out_channels, out_pixels};
+    const reorder_args after{conv.out, a.out + n * a.conv.image_outs() * out_pixels, 1, w.out_channels, out_pixels};
     LAMINA_KERNEL(from_blocked_f32)(&after, nullptr);
   }
 }

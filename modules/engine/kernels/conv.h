@@ -61,6 +61,10 @@ struct conv_plain_args {
   void (*tile[4])(const void*) noexcept;  // set by `prepare`
   void (*repair)(const void*) noexcept;   // set by `prepare`: corrects results where padding met non-finite weights
   long decision[16];                      // set by `prepare`
+  /// Output channels of an image.
+  [[gnu::always_inline]] constexpr long image_outs() const {
+    return whole_out_channels ? whole_out_channels : w.out_channels;
+  }
   template <class F> void each_code(F f) const {
     f(product_run);
     product.each_code(f), product_tail.each_code(f);
@@ -101,6 +105,10 @@ struct conv_blocked_args {
   void (*tile[12])(const void*) noexcept;  // set by `prepare`
   void (*repair)(const void*) noexcept;    // set by `prepare`: corrects results where padding met non-finite weights
   long decision[16];                       // set by `prepare`
+  /// Output channels of an image.
+  [[gnu::always_inline]] constexpr long image_outs() const {
+    return whole_out_channels ? whole_out_channels : w.out_channels;
+  }
   template <class F> void each_code(F f) const {
     for (const auto& t : tile) f(t);
     f(repair, weight);

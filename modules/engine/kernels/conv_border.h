@@ -126,7 +126,7 @@ template <class T> LAMINA_COMPACT void repair_weight_grad(const conv_plain_args&
   const window& w = a.w;
   const long ins = w.channels / w.groups, outs = w.out_channels / w.groups, area = w.kernel_h * w.kernel_w;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
-  const long image_results = (a.whole_out_channels ? a.whole_out_channels : w.out_channels) * out_plane;
+  const long image_results = a.image_outs() * out_plane;
   const axis rows{w.kernel_h, w.out_height, w.dilation_h, w.pad_h, w.stride_h, w.height};
   const axis columns{w.kernel_w, w.out_width, w.dilation_w, w.pad_w, w.stride_w, w.width};
   for (long m = 0; m < w.out_channels * ins; ++m) {

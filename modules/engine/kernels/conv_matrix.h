@@ -41,10 +41,6 @@ template <class T> constexpr long padded_bytes(const padded& p) {
 constexpr padded padded_input(const window& w) {
   return {w.channels / w.groups, w.rows_under(w.out_height), w.columns_under(w.out_width), w.pad_h, w.pad_w};
 }
-/// Output channels per group of the whole convolution.
-constexpr long whole_outs(const conv_plain_args& a) {
-  return a.whole_out_channels ? a.whole_out_channels : a.w.out_channels / a.w.groups;
-}
 /// Output rows of a call.
 constexpr long rows_of(const conv_plain_args& a) { return a.row_count ? a.row_count : a.w.out_height; }
 /// Padded input that these rows read.

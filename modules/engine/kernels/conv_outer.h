@@ -196,7 +196,8 @@ template <class Form> void run_outer(const conv_plain_args& a, void* scratch) {
       for (long n = 0; n < q.images; ++n) {
         const long at = (a.first + done + n) * w.groups + g;
         pad_image<Form>(static_cast<const T*>(a.in) + at * in_group, w, p, plane, planes + n * image.planes);
-        const T* gradient = static_cast<const T*>(a.weight) + at * whole_outs(a) * pixels;
+        const T* gradient =
+            static_cast<const T*>(a.weight) + ((a.first + done + n) * a.image_outs() + g * channels) * pixels;
         for (long b = 0; b < s.blocks_held(); ++b)
           gather_gradients<Form>(gradient + b * width<T> * pixels, w, channels - b * width<T>, block,
                                  gradients + n * image.gradients + b * q.gradient_block);

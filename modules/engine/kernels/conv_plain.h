@@ -54,8 +54,8 @@ template <class T> void run_products(const conv_plain_args& a, role r, void* scr
   for (long g = 0; g < w.groups; ++g) {
     const T* group_weight = weight + g * s.outs * s.taps;
     for (long n = a.first; n < a.first + a.count; ++n) {
-      const long image = (n * w.groups + g) * whole_channels(a) * s.in_plane;  // of the forward input
-      const long result = (n * w.groups + g) * whole_outs(a) * s.pixels;       // of the forward result
+      const long image = (n * w.groups + g) * whole_channels(a) * s.in_plane;     // of the forward input
+      const long result = n * a.image_outs() * s.pixels + g * s.outs * s.pixels;  // of the forward result
       if (columns && r != input_grad) pad_planes(in + image, w.height, w.width, p, planes);
       if (columns && r == input_grad)
         __builtin_memset(out + image, 0, static_cast<std::size_t>(s.channels * s.in_plane) * sizeof(T));
@@ -225,14 +225,14 @@ inline bool sums_padding(const conv_plain_args& a, role r) {
 template <class T> LAMINA_COMPACT void repair(const conv_plain_args& a, role r) {
   const window& w = a.w;
   const sizes s(w);
-  const long taps = w.out_channels * s.taps, image_results = w.groups * whole_outs(a) * s.pixels,
+  const long taps = w.out_channels * s.taps, image_results = a.image_outs() * s.pixels,
              image_inputs = w.channels * s.in_plane;
   const T *weight = static_cast<const T*>(a.weight), *out = static_cast<const T*>(a.out);
   const bool gradient = r == weight_grad;
   const long image = r == forward ? image_results : image_inputs;
   const T* filter = gradient ? weight + a.first * image_results : weight;
-  const long part = a.whole_out_channels ? (a.whole_out_channels - w.out_channels) * s.pixels : 0;
-  if (border::all_finite<unconverted<T>>(filter, gradient ? a.count * image_results - part : taps,
+  const long other_results = (a.image_outs() - w.out_channels) * s.pixels;  // after those of the last image's part
+  if (border::all_finite<unconverted<T>>(filter, gradient ? a.count * image_results - other_results : taps,
                                          gradient ? out : out + a.first * image, gradient ? taps : a.count * image,
                                          a.row_count == 0))
     return;

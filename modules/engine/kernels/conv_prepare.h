@@ -64,7 +64,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
   if (d[has_copy]) a->repair = kernels.repair;
   d[copy_width] = line;
   d[is_spread] = !is_dense(w);
-  const long whole_count = a->whole_out_channels ? divide_up(a->whole_out_channels, block) : out_count;
+  const long whole_count = divide_up(a->image_outs(), block);
   const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
                       tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
   d[tile_rows] = narrow ? narrow_rows : wide_rows;

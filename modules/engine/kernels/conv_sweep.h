@@ -176,7 +176,7 @@ template <class T> void run_correlation(const conv_plain_args& a, void* scratch)
   const long out_tiles = divide_up(s.channels, direct::max_outs), tap_tiles = divide_up(taps, direct::max_taps);
   q.source = planes;
   q.source_image = padded_bytes<T>(p) / static_cast<long>(sizeof(T));
-  q.gradient_image = w.groups * whole_outs(a) * pixels;
+  q.gradient_image = a.image_outs() * pixels;
   q.gradient_plane = pixels;
   q.out_row = taps;
   T* out = static_cast<T*>(a.out);
@@ -188,7 +188,7 @@ template <class T> void run_correlation(const conv_plain_args& a, void* scratch)
       for (long n = 0; n < q.images; ++n)
         pad_planes(static_cast<const T*>(a.in) + ((image + n) * w.groups + g) * in_group, w.height, w.width, p,
                    planes + n * q.source_image);
-      const T* gradient = static_cast<const T*>(a.weight) + (image * w.groups + g) * whole_outs(a) * pixels;
+      const T* gradient = static_cast<const T*>(a.weight) + image * q.gradient_image + g * s.channels * pixels;
       for (long v = 0, k = 0; v < tap_tiles; ++v) {
         const long base_taps = taps / tap_tiles, tap_count = base_taps + (v < taps % tap_tiles);
         for (long u = 0, m = 0; u < out_tiles; ++u) {

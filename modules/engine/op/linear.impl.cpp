@@ -92,9 +92,9 @@ void emit_product(emission& e, const kernels::gemm_args& p, double flops, const 
   constexpr std::size_t near = 256 * 1024;
   const std::size_t b_bytes =
       by.packed ? gemm.packed_bytes(p.k, p.n) : static_cast<std::size_t>(p.k * p.n) * size_of(e.out_type(0).element);
-  const bool short_parts = (!by.packed || p.m < 64 * gemm.tile_rows) && b_bytes > near;
-  const bool many_rows = by.packed || b_bytes <= near ? p.m >= p.n : p.m >= 2 * p.n;
-  if (many_rows || (p.m >= 4 * gemm.tile_rows && !short_parts))
+  const bool large = b_bytes > near, short_parts = large && p.m < 64 * gemm.tile_rows,
+             by_rows = large && !by.packed ? p.m >= 2 * p.n : p.m >= p.n || (p.m >= 4 * gemm.tile_rows && !short_parts);
+  if (by_rows)
     e.cut_for_threads(
         p.m, flops / static_cast<double>(p.m),
         [&](std::int64_t row, std::int64_t count) {

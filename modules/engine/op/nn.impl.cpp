@@ -409,13 +409,17 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   const buffer_ref weight = packed_weights(e, w, false, turned),
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, outs);
   kernels::conv_through_args a{};
-  a.conv = blocked_args(e, w, false);
-  a.conv.count = 1;
-  a.conv_run = f.prepare(&a.conv);
+  const auto prepare = [&](std::int64_t out_channels) {
+    a.conv = blocked_args(e, w, false);
+    a.conv.count = 1;
+    if (out_channels != w.out_channels)
+      a.conv.whole_out_channels = w.out_channels, a.conv.w.out_channels = out_channels;
+    a.conv_run = f.prepare(&a.conv);
+  };
   const std::int64_t map = w.out_height * w.out_width * 4;  // bytes
   a.in_bytes = static_cast<std::size_t>(channels * w.height * w.width * 4);
   a.out_bytes = static_cast<std::size_t>(outs * map);
-  // From an output channel on; a block of channels has `lanes`.
+  // Adds a call for the prepared output channels, from this one on.
   const auto part = [&](std::int64_t channel) {
     kernels::window before = w;
     before.out_channels = channel;
@@ -428,7 +432,7 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   // Each image reads all filters: if these are much larger, and more than the cache holds, parts are output channels of
   // all images.
   constexpr std::size_t near = 512 * 1024;
-  const std::int64_t lanes = in_whole_blocks(e, 1), blocks = outs / lanes, few = 4;
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), blocks = outs / lanes, few = 4;
   const std::size_t packed = f.packed_bytes(&w, false);
   if (w.groups == 1 && images > 1 && blocks >= few && packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) &&
       f.by_winograd(&w, false) == 0) {
@@ -440,16 +444,13 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
     e.cut_for_threads(
         units, flops_per_image * static_cast<double>(images) / static_cast<double>(units),
         [&](std::int64_t first, std::int64_t count) {
-          a.conv = blocked_args(e, w, false);
-          a.conv.count = 1;
-          a.conv.whole_out_channels = w.out_channels;
-          a.conv.w.out_channels = std::min(count * unit, w.out_channels - first * unit);
-          a.conv_run = f.prepare(&a.conv);
+          prepare(std::min(count * unit, w.out_channels - first * unit));
           part(first * unit);
         },
         3e6);
     return;
   }
+  prepare(w.out_channels);
   e.cut_for_threads(
       images, flops_per_image,
       [&](std::int64_t first, std::int64_t count) {
@@ -552,27 +553,45 @@ void conv2d_weight_grad::infer(const attributes& a, view<const tensor_type> in, 
   const tensor_type forward[] = {in[1], {in[0].element, in[2].dims}};
   if (detail::is_result_of<conv2d>(a, forward, in[0], out)) out.result(in[0].element, in[2].dims);
 }
+namespace {
+// Runs of images or, if `by_channels`, of output channels: first and count.
+struct gradient_runs {
+  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
+  bool by_channels = false;
+};
+// Each run of images writes a partial gradient of the filters; these are summed in order. If together they exceed the
+// cache, runs of output channels write parts of the gradient instead, unless each would build the same im2col matrix.
+gradient_runs runs_of_gradient(emission& e, const convolution& w, std::int64_t images, double flops_per_image) {
+  constexpr std::size_t cached = 1 << 20;
+  constexpr std::int64_t few = 4;
+  gradient_runs made;
+  const auto cut = [&](std::int64_t count, double flops, std::int64_t unit) {
+    made.runs.clear();
+    emission::cut(
+        count, flops, [&](std::int64_t first, std::int64_t n) { made.runs.emplace_back(first * unit, n * unit); }, 3e6);
+  };
+  cut(images, flops_per_image, 1);
+  const std::int64_t unit = 2 * kernels::lanes(static_cast<kernels::isa>(e.isa())),
+                     units = detail::divide_up(w.out_channels, unit);
+  if (w.groups > 1 || units < few || made.runs.size() < 2 || made.runs.size() * e.out_type(0).bytes() <= cached)
+    return made;
+  const auto& f = functions(e).plain[static_cast<int>(e.out_type(0).element)];
+  auto part = plain_args(e, w);
+  part.count = images, part.whole_out_channels = w.out_channels, part.w.out_channels = unit;
+  f.prepare(&part, weight_grad);
+  if (f.by_columns(&part)) return made;
+  made.by_channels = true;
+  cut(units, flops_per_image * static_cast<double>(images) / static_cast<double>(units), unit);
+  return made;
+}
+}  // namespace
 void conv2d_weight_grad::emit(emission& e) {
   const shape &g = e.in_type(0).dims, &x = e.in_type(1).dims, &weights = e.out_type(0).dims;
   dtype element = e.out_type(0).element;
   const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, g);
   double flops = 2.0 * static_cast<double>(g.size(1, 4)) * static_cast<double>(weights.size(1, 4));
-  // Each run of images writes a partial result; these are summed in order. If together they exceed the cache, runs of
-  // output channels write parts of the result instead.
-  std::vector<std::pair<std::int64_t, std::int64_t>> runs;
-  emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first, count); }, 3e6);
   auto bytes = static_cast<std::int64_t>(e.out_type(0).bytes());
-  constexpr std::int64_t cached = 1 << 20, few = 4;
-  const std::int64_t unit = 2 * kernels::lanes(static_cast<kernels::isa>(e.isa())),
-                     units = detail::divide_up(w.out_channels, unit);
-  const bool by_channels = w.groups == 1 && units >= few && static_cast<std::int64_t>(runs.size()) > 1 &&
-                           static_cast<std::int64_t>(runs.size()) * bytes > cached;
-  if (by_channels) {
-    runs.clear();
-    emission::cut(
-        units, flops * static_cast<double>(x.at(0)) / static_cast<double>(units),
-        [&](std::int64_t first, std::int64_t count) { runs.emplace_back(first * unit, count * unit); }, 3e6);
-  }
+  const auto [runs, by_channels] = runs_of_gradient(e, w, x.at(0), flops);
   if (runs.empty() || g.size() == 0 || x.size() == 0) {
     emit_zeros(e);
     return;

@@ -76,10 +76,11 @@ struct axis_group {
   std::int64_t size;
   bool reduced;
 };
-/// Emits one reduction over an operand's axis groups, outermost first.
-void emit_groups(emission&, const kernels::reduction_functions&, std::vector<axis_group> groups);
-/// Emits the sums along groups that remain of numbers in `from`.
-void emit_remaining_sums(emission&, buffer_ref from, dtype element, std::vector<axis_group> groups);
+/// Groups of an operand's axes, outermost first; a bit for each reduced axis.
+std::vector<axis_group> groups_of(const shape& s, unsigned reduced);
+/// Emits one reduction of the numbers in `from` over their axis groups, outermost first, to the first result.
+void emit_groups(emission&, const kernels::reduction_functions&, buffer_ref from, dtype element,
+                 std::vector<axis_group> groups);
 /// Axes along which broadcasting a shape to that of the operand repeats: a bit for each.
 unsigned repeated_axes(const shape& x, const shape& to);
 void emit_reduction(emission&, const kernels::reduction_functions&);

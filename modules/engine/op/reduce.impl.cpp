@@ -53,9 +53,9 @@ void emit_axis(emission& e, const kernels::reduction_functions& functions, buffe
   }
 }
 
-// Groups of neighboring axes that are all reduced, or all kept: [kept, reduced, kept, ...].
-using detail::axis_group;
-std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
+}  // namespace
+
+std::vector<detail::axis_group> detail::groups_of(const shape& s, unsigned bits) {
   std::vector<axis_group> g;
   for (int i = 0; i < s.rank; ++i) {
     bool reduced = bits >> i & 1u;
@@ -66,9 +66,33 @@ std::vector<axis_group> groups_of(const shape& s, unsigned bits) {
   return g;
 }
 
+unsigned detail::repeated_axes(const shape& x, const shape& to) {
+  unsigned bits = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    int k = i - (x.rank - to.rank);
+    if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
+  }
+  return bits;
+}
+
+void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
+  const shape& x = e.in_type(0).dims;
+  if (e.in(0).form == layout::blocked) {  // maps of blocks: the padding channels are reduced, too
+    const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+    return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
+                     x.size(2, 4), lanes);
+  }
+  unsigned bits = 0;
+  reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
+  emit_groups(e, functions, e.in(0), e.in_type(0).element, groups_of(x, bits));
+}
+void detail::emit_sum_like(emission& e) {
+  emit_groups(e, kernels::reduce_sum_of(e.isa()), e.in(0), e.in_type(0).element,
+              groups_of(e.in_type(0).dims, repeated_axes(e.in_type(0).dims, e.out_type(0).dims)));
+}
 // Reduces the innermost group first; further passes reduce what remains.
-void reduce_groups(emission& e, const kernels::reduction_functions& functions, buffer_ref from, dtype element,
-                   std::vector<axis_group> groups) {
+void detail::emit_groups(emission& e, const kernels::reduction_functions& functions, buffer_ref from, dtype element,
+                         std::vector<axis_group> groups) {
   bool any = false;
   for (const auto& g : groups) any = any || g.reduced;
   if (!any) groups.push_back({1, true});  // nothing to reduce: a copy
@@ -99,39 +123,6 @@ void reduce_groups(emission& e, const kernels::reduction_functions& functions, b
     }
     groups = std::move(next);
   }
-}
-
-}  // namespace
-
-unsigned detail::repeated_axes(const shape& x, const shape& to) {
-  unsigned bits = 0;
-  for (int i = 0; i < x.rank; ++i) {
-    int k = i - (x.rank - to.rank);
-    if (k < 0 || (to.at(k) == 1 && x.at(i) != 1)) bits |= 1u << i;
-  }
-  return bits;
-}
-
-void detail::emit_reduction(emission& e, const kernels::reduction_functions& functions) {
-  const shape& x = e.in_type(0).dims;
-  if (e.in(0).form == layout::blocked) {  // maps of blocks: the padding channels are reduced, too
-    const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-    return emit_axis(e, functions, e.in(0), e.out(0), dtype::float32, e.stored(e.out(0), e.out_type(0)) / lanes,
-                     x.size(2, 4), lanes);
-  }
-  unsigned bits = 0;
-  reduced_axes(e.attributes<reduce_attributes>(), x.rank, bits);
-  emit_groups(e, functions, groups_of(x, bits));
-}
-void detail::emit_sum_like(emission& e) {
-  emit_groups(e, kernels::reduce_sum_of(e.isa()),
-              groups_of(e.in_type(0).dims, repeated_axes(e.in_type(0).dims, e.out_type(0).dims)));
-}
-void detail::emit_groups(emission& e, const kernels::reduction_functions& functions, std::vector<axis_group> groups) {
-  reduce_groups(e, functions, e.in(0), e.in_type(0).element, std::move(groups));
-}
-void detail::emit_remaining_sums(emission& e, buffer_ref from, dtype element, std::vector<axis_group> groups) {
-  reduce_groups(e, kernels::reduce_sum_of(e.isa()), from, element, std::move(groups));
 }
 
 image_layouts detail::reduced_images(const image_call& c) {

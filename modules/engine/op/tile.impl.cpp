@@ -88,7 +88,7 @@ void emit_repeated(emission& e, const std::vector<axis_group>& all) {
   }
 }
 void emit_sum(emission& e, const std::vector<axis_group>& all) {
-  detail::emit_groups(e, kernels::reduce_sum_of(e.isa()), joined(all));
+  detail::emit_groups(e, kernels::reduce_sum_of(e.isa()), e.in(0), e.in_type(0).element, joined(all));
 }
 
 }  // namespace

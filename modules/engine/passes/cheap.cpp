@@ -17,19 +17,14 @@ namespace lamina::rewriting {
 /// then read the map instead.
 class cheap_values {
  public:
-  explicit cheap_values(const program& p) : p_(p), readers_(p.nodes().size()), copy_(p, to_) {
-    to_.path = p.path;
-    const auto needed = p.reachable();
-    for (std::int32_t i = 0; i < count(); ++i)
-      if (needed[at(i)])
-        for (auto v : p.at(i).inputs) add_reader(v.node, i);
-    for (const auto& o : p.outputs()) add_reader(o.value.node, elsewhere);
-    for (const auto& a : p.assignments()) add_reader(a.value.node, elsewhere);
-  }
+  explicit cheap_values(const program& p) : p_(p), copy_(p, to_) { to_.path = p.path; }
   /// The rewritten program; empty if there is nothing to compute again.
   std::optional<program> run() {
-    recipes_.resize(p_.nodes().size());
+    if (std::none_of(p_.nodes().begin(), p_.nodes().end(), [&](const node& n) { return map_operand(n) >= 0; }))
+      return {};
+    find_readers();
     find_chains();
+    recipes_.resize(p_.nodes().size());
     bool any = false;
     for (std::int32_t i = 0; i < count(); ++i) any |= (recipes_[at(i)] = recipe_of(i)).again;
     if (!any) return {};
@@ -58,6 +53,15 @@ class cheap_values {
     bool again = false;
   };
 
+  void find_readers() {
+    readers_.resize(p_.nodes().size());
+    const auto needed = p_.reachable();
+    for (std::int32_t i = 0; i < count(); ++i)
+      if (needed[at(i)])
+        for (auto v : p_.at(i).inputs) add_reader(v.node, i);
+    for (const auto& o : p_.outputs()) add_reader(o.value.node, elsewhere);
+    for (const auto& a : p_.assignments()) add_reader(a.value.node, elsewhere);
+  }
   void find_chains() {
     chain_.resize(p_.nodes().size());
     for (std::int32_t i = count(); i-- > 0;) {
@@ -75,8 +79,12 @@ class cheap_values {
     if (all.empty() || all.back() != reader) all.push_back(reader);
   }
 
-  // The only operand with the result's shape; -1 if another one is not much smaller.
+  // The map that a sum or product changes: the only operand with the result's shape; -1 if there is none, or it is
+  // small, or another operand is not much smaller.
   int map_operand(const node& n) const {
+    if (n.kind != node_kind::operation || !is_call_of_any<op::add, op::subtract, op::multiply>(n) ||
+        !is_real(n.results[0].element) || n.results[0].dims.size() < min_size)
+      return -1;
     int map = -1;
     for (std::size_t k = 0; k < n.inputs.size(); ++k) {
       const tensor_type& t = p_.type(n.inputs[k]);
@@ -87,11 +95,8 @@ class cheap_values {
   }
   recipe recipe_of(std::int32_t i) const {
     const node& n = p_.at(i);
-    if (n.kind != node_kind::operation || !is_call_of_any<op::add, op::subtract, op::multiply>(n) ||
-        !is_real(n.results[0].element))
-      return {};
     const int k = map_operand(n);
-    if (k < 0 || n.results[0].dims.size() < min_size) return {};
+    if (k < 0) return {};
     const std::int32_t from = n.inputs[at(k)].node;
     const recipe& before = recipes_[at(from)];
     const bool goes_on = before.steps > 0 && before.steps < max_steps && n.inputs[at(k)].result == 0 &&

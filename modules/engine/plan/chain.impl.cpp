@@ -331,23 +331,18 @@ void emitter::emit_tiles(const chain& of, kernels::chain_args c) {
   }
 }
 
-// The chain adds up its rows, in whole as `group` has ensured; the other axes follow.
+// The chain adds up its rows, which are the innermost summed axes, as `group` has ensured; the other axes follow.
 void emitter::emit_sums(chain& c) {
-  std::vector<detail::axis_group> groups;
-  auto size = static_cast<std::int64_t>(size_of(p_.type(c.summed).element));
-  bool any = false;
-  for (std::size_t a = 0; a + 1 < c.extent.size(); ++a) {
-    const bool summed = c.summed_axes >> c.axis_of[a] & 1u;
-    size *= c.extent[a];
-    any = any || summed;
-    if (!groups.empty() && groups.back().reduced == summed) groups.back().size *= c.extent[a];
-    else groups.push_back({c.extent[a], summed});
-  }
-  c.sums = any ? temporary(static_cast<std::size_t>(size)) : write(current_->result);
+  const dtype element = p_.type(c.summed).element;
+  auto groups = detail::groups_of(c.space, c.summed_axes);
+  groups.pop_back();
+  const bool all = std::none_of(groups.begin(), groups.end(), [](const auto& g) { return g.reduced; });
+  const auto rows = static_cast<std::size_t>(c.space.size() / c.extent.back());
+  c.sums = all ? write(current_->result) : temporary(rows * size_of(element));
   emit_tiles(c, steps_of(c));
-  if (!any) return;
+  if (all) return;
   stage();
-  detail::emit_remaining_sums(*this, c.sums, p_.type(c.summed).element, std::move(groups));
+  detail::emit_groups(*this, kernels::reduce_sum_of(r_.isa), c.sums, element, std::move(groups));
 }
 
 }  // namespace lamina
