@@ -8,9 +8,18 @@ using conv_reference::sized;
 
 namespace {
 
-const quantized_blocked_functions* blocks() { return functions().form() == 1 ? functions().blocked : nullptr; }
+const quantized_blocked_functions* blocks() { return functions().blocked; }
+/// The product forms whose convolutions the machine can run.
+std::vector<const quantized_blocked_convolutions*> convolutions() {
+  std::vector<const quantized_blocked_convolutions*> all;
+  if (const auto* f = blocks()) {
+    if (functions().form() == 1) all.push_back(&f->convolutions[1]);
+    all.push_back(&f->convolutions[2]);
+  }
+  return all;
+}
 
-constexpr long block = 16;
+const long block = lanes(kernel_test::tested());
 long padded(long channels) { return (channels + block - 1) / block * block; }
 
 /// [images, channels, pixels] in channel blocks, each number plus 128; arbitrary numbers in the padding channels.
@@ -50,15 +59,16 @@ struct addend {
   }
 };
 
-void check_conv(const window& w, long images, bool extreme, bool plain_in, bool adds) {
-  const auto* f = blocks();
-  if (!f) return;
-  BOOST_TEST_CONTEXT(name(w) << "images " << images << " plain " << plain_in << " adds " << adds) {
+/// `bits`: of weights.
+void check_conv(const quantized_blocked_convolutions* f, const window& w, long images, bool extreme, bool plain_in,
+                bool adds, int bits) {
+  BOOST_TEST_CONTEXT(name(w) << "images " << images << " plain " << plain_in << " adds " << adds << " bits " << bits) {
     const long depth = w.channels / w.groups * w.kernel_h * w.kernel_w, pixels = w.out_height * w.out_width;
     const parameters p(w.out_channels, depth, true);
     buffer<std::int8_t> in(at(images * w.channels * w.height * w.width), 1), weight(at(w.out_channels * depth), 1),
         other(at(images * w.out_channels * pixels), 1);
     fill(in, extreme), fill(weight, extreme), fill(other, extreme);
+    for (auto& v : weight) v = static_cast<std::int8_t>(v >> (8 - bits));
     auto expected = convolved(w, images, w.channels / w.groups, in, weight, p).results;
     const addend more;
     for (std::size_t i = 0; adds && i < expected.size(); ++i) expected[i] = more.sum(expected[i], other[i]);
@@ -95,6 +105,12 @@ void check_conv(const window& w, long images, bool extreme, bool plain_in, bool 
     BOOST_TEST(kernel_test::same_bits(got.data(), expected.data(), expected.size()));
     BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
   }
+}
+
+void check_conv(const window& w, long images, bool extreme, bool plain_in, bool adds) {
+  for (const auto* f : convolutions())
+    for (const long bits : {8L, 7L, random_to(4, 6)})
+      check_conv(f, w, images, extreme, plain_in, adds, static_cast<int>(bits));
 }
 
 window random_window(long max_channels) {
@@ -136,7 +152,7 @@ BOOST_AUTO_TEST_CASE(depthwise_convolutions) {
     check_conv(sized(w), random_to(1, 2), i % 5 == 0, false, i % 3 == 0);
   }
   const window strided = sized({6, 9, 9, 6, 0, 0, 3, 3, 1, 3, 1, 1, 1, 1, 6});
-  if (blocks()) BOOST_TEST(!blocks()->supports(&strided, 0));
+  for (const auto* f : convolutions()) BOOST_TEST(!f->supports(&strided, 0));
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
@@ -148,23 +164,23 @@ BOOST_AUTO_TEST_CASE(convolutions_of_nets) {
 }
 
 BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
-  const auto* f = blocks();
-  if (!f) return;
   const window w = sized({16, 2, 3, 16, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1});
-  parameters p(16, 16, false);
-  p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
-  for (auto& b : p.bias) b = 0;
-  buffer<std::int8_t> x(96, 1), y(96, 1), weight(256), packed(f->packed_bytes(&w, 0));
-  for (auto& v : x) v = static_cast<std::int8_t>(p.x_zero_point ^ -128);
-  fill(weight, false);
-  const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), 0};
-  f->pack(&pack, nullptr);
-  quantized_blocked_args a{};
-  a.w = w, a.count = 1, a.blocks = 1, a.rows = 2, a.in = x.data(), a.packed = packed.data(), a.out = y.data(),
-  a.to = p.to;
-  buffer<std::byte> scratch(f->scratch_bytes(&a));
-  f->conv(&a, scratch.data());
-  for (const auto v : y) BOOST_TEST(static_cast<std::int8_t>(v ^ -128) == p.to.low);
+  for (const auto* f : convolutions()) {
+    parameters p(16, 16, false);
+    p.y_scale = 0;  // factors are infinite, and 0 times infinity is NaN
+    for (auto& b : p.bias) b = 0;
+    buffer<std::int8_t> x(96, 1), y(96, 1), weight(256), packed(f->packed_bytes(&w, 0));
+    for (auto& v : x) v = static_cast<std::int8_t>(p.x_zero_point ^ -128);
+    fill(weight, false);
+    const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), 0};
+    f->pack(&pack, nullptr);
+    quantized_blocked_args a{};
+    a.w = w, a.count = 1, a.blocks = 16 / block, a.rows = 2, a.in = x.data(), a.packed = packed.data(),
+    a.out = y.data(), a.to = p.to;
+    buffer<std::byte> scratch(f->scratch_bytes(&a));
+    f->conv(&a, scratch.data());
+    for (const auto v : y) BOOST_TEST(static_cast<std::int8_t>(v ^ -128) == p.to.low);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(into_blocks_and_back) {

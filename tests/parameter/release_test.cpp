@@ -2,6 +2,7 @@
 // restores every bit.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -23,6 +24,7 @@ using builder_of_one = std::function<value(const value& x, const value& w)>;
 struct product {
   tensor_type x, w;
   builder_of_one build;
+  int bits = 8;  // of int8 weights
 };
 
 std::vector<isa> instruction_sets() {
@@ -33,7 +35,7 @@ std::vector<isa> instruction_sets() {
 }
 
 // Elements of every kind: numbers, zeros of both signs, subnormal numbers, infinities, and a NaN with a payload.
-any_tensor elements_of_every_kind(const tensor_type& type) {
+any_tensor elements_of_every_kind(const tensor_type& type, int bits = 8) {
   any_tensor made = to_tensor(random_array(type.element, type.dims, 3));
   const auto place = [&]<class T>(T) {
     using limits = std::numeric_limits<T>;
@@ -47,7 +49,11 @@ any_tensor elements_of_every_kind(const tensor_type& type) {
     auto* to = reinterpret_cast<T*>(made.mutable_data());
     for (std::int64_t i = 0; i < type.dims.size(); i += 5) to[i] = odd[(i / 5) % 7];
   };
-  if (type.element == dtype::int8) return made;
+  if (type.element == dtype::int8) {
+    auto* to = reinterpret_cast<std::int8_t*>(made.mutable_data());
+    for (std::int64_t i = 0; i < type.dims.size(); ++i) to[i] = static_cast<std::int8_t>(to[i] >> (8 - bits));
+    return made;
+  }
   if (type.element == dtype::float32) place(float());
   else place(double());
   return made;
@@ -62,7 +68,7 @@ program program_of(const product& one) {
 // Whether the elements were freed; unpacks and compares them.
 bool released_and_restored(const product& one, isa set) {
   const program p = program_of(one);
-  const any_tensor weights = elements_of_every_kind(one.w);
+  const any_tensor weights = elements_of_every_kind(one.w, one.bits);
   parameter_store store;
   parameter& w = store.add("w", weights.copy(), state_role::parameter);
   w.releasable();
@@ -120,26 +126,28 @@ BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
   for (const isa set : instruction_sets()) {
     for (const std::int64_t k : {1, 2, 7, 64, 257, 300})
       for (const std::int64_t n : {2, 16, 33, 130})
-        for (const auto& [transposed, bits] : {std::pair(false, 8), std::pair(true, 8), std::pair(false, 7)}) {
+        for (const auto& [transposed, bits] :
+             {std::pair(false, 8), std::pair(true, 8), std::pair(false, 7), {false, 6}}) {
           const auto linear = [&](const value& x, const value& w) {
             return quantized_linear(x, as(x), {w, as(w).scale, bias(w, n)}, as(x),
-                                    {.transposed = transposed, .weight_bits = bits});
+                                    {.transposed = transposed, .weight_bits = std::max(bits, 7)});
           };
           const shape w = transposed ? shape{k, n} : shape{n, k};
-          BOOST_TEST(released_and_restored({numbers({3, k}), numbers(w), linear}, set));
+          BOOST_TEST(released_and_restored({numbers({3, k}), numbers(w), linear, bits}, set));
         }
     const auto convolution = [&](std::int64_t channels, std::int64_t out, std::int64_t groups, std::int64_t size,
-                                 std::int64_t bits = 8) {
+                                 int bits = 8) {
       const auto padded = [&](const value& x, const value& w) {
         return quantized_conv2d(x, as(x), {w, as(w).scale, bias(w, out)}, as(x),
-                                {{.padding = 1, .groups = groups}, -128, 127, bits});
+                                {{.padding = 1, .groups = groups}, -128, 127, std::max(bits, 7)});
       };
       return released_and_restored(
-          {numbers({1, channels, size, size}), numbers({out, channels / groups, 3, 3}), padded}, set);
+          {numbers({1, channels, size, size}), numbers({out, channels / groups, 3, 3}), padded, bits}, set);
     };
     for (const std::int64_t in : {3, 16, 20}) BOOST_TEST(convolution(in, 24, 1, 5));
-    for (const std::int64_t bits : {7, 8}) BOOST_TEST(convolution(3, 24, 1, 40, bits));
-    for (const std::int64_t in : {3, 20}) BOOST_TEST(convolution(in, 24, 1, 5, 7));
+    for (const int bits : {6, 7, 8}) BOOST_TEST(convolution(3, 24, 1, 40, bits));
+    for (const int bits : {6, 7})
+      for (const std::int64_t in : {3, 20, 70}) BOOST_TEST(convolution(in, 24, 1, 5, bits));
     (void)convolution(20, 24, 1, 40);
     BOOST_TEST(convolution(16, 16, 2, 9));
     (void)convolution(48, 48, 48, 9);

@@ -34,11 +34,13 @@ LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, floa
 inline constexpr long rows_at_once = 48;
 
 template <class Form> struct linear_layout {
-  long words, panel, row;  // words per filter; bytes of a panel, including its sums at the end, and of a row of words
+  long words;  // of a filter
+  panel_layout<Form> panels;
+  long row;  // bytes of a row of words
   std::size_t rows, bytes;
   explicit linear_layout(long count, long columns, long depth)
       : words(parts_of(depth, Form::numbers)),
-        panel(words * panel_columns * Form::numbers + panel_end<Form>),
+        panels(words),
         row((words * 4 + 63) / 128 * 128 + 64),
         rows(factor_bytes(columns)),
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
@@ -61,7 +63,7 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
   const linear_layout<Form> to(1, a.columns, a.depth);
   constexpr long numbers = Form::numbers;
   for (long p = 0; p < panels_of(a.columns); ++p) {
-    std::int8_t* packed = a.packed + p * to.panel;
+    std::int8_t* packed = a.packed + p * to.panels.step;
     std::int32_t sums[panel_columns] = {};
     const long first = p * panel_columns;
     long whole = a.columns - first >= panel_columns ? a.depth / numbers : 0;  // words without padding
@@ -86,8 +88,8 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
       }
     } else whole = 0;
     pack_words<Form>(a, first, whole, to.words, packed, sums);
-    std::memcpy(packed + to.panel - panel_end<Form>, sums, sizeof sums);
-    put_saturates<Form>(packed, to.panel, to.panel - panel_end<Form>);
+    std::memcpy(packed + to.panels.sums(), sums, sizeof sums);
+    to.panels.put_order(packed);
   }
 }
 
@@ -112,7 +114,7 @@ template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_l
         put_words<Form>(to, last);
       }
     }
-    filter_tiles<Form, false>(rows, columns, has.words, nullptr, x, packed, has.panel,
+    filter_tiles<Form, false>(rows, columns, has.panels, nullptr, x, packed,
                               [&](long r, int tall, long panel, int wide, const std::int32_t* sums)
                                   __attribute__((always_inline)) { each(first + r, tall, panel, wide, sums); });
   }
@@ -120,7 +122,7 @@ template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_l
 /// The sum of the packed weights of a column.
 template <class Form>
 LAMINA_INLINE std::int32_t weights_of(const linear_layout<Form>& has, const std::int8_t* packed, long o) {
-  return read<std::int32_t>(packed + (o / panel_columns + 1) * has.panel - panel_end<Form> + o % panel_columns * 4);
+  return read<std::int32_t>(packed + has.panels.sums_of(o));
 }
 
 /// Negated contribution of the zero point of the weights to the sums of each row.
@@ -339,35 +341,35 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
 }
 
 /// Defines the kernels of a form with int8 results, with names that end in `suffix`.
-#define LAMINA_QUANTIZED_FORM(Form, suffix)                                                                \
-  void LAMINA_KERNEL(quantized_linear##suffix)(const void* args, void* scratch) noexcept {                 \
-    linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                               \
-  }                                                                                                        \
-  void LAMINA_KERNEL(quantized_conv##suffix)(const void* args, void* scratch) noexcept {                   \
-    any_conv<Form, finish>(args, scratch);                                                                 \
-  }                                                                                                        \
-  std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept { \
-    const std::size_t terms = a->has_w_zero_point ? whole_lines(a->rows * 4) : 0;                          \
-    return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                               \
-  }                                                                                                        \
-  std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {     \
-    return with_way<Form>(a->w, [a](auto way) { return way.scratch(a->w); });                              \
-  }                                                                                                        \
-  std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {        \
-    return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panel);    \
-  }                                                                                                        \
-  std::size_t LAMINA_KERNEL(quantized_conv##suffix##_packed)(const window* w) noexcept {                   \
-    return static_cast<std::size_t>(with_way<Form>(*w, [w](auto way) { return way.packed(*w); }));         \
-  }                                                                                                        \
-  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept {                            \
-    return with_way<Form>(*w, [w](auto way) { return way.order(*w); });                                    \
-  }                                                                                                        \
-  void LAMINA_KERNEL(quantized_linear##suffix##_pack)(const void* args, void*) noexcept {                  \
-    pack_linear<Form>(*static_cast<const quantized_linear_pack_args*>(args));                              \
-  }                                                                                                        \
-  void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                    \
-    const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                   \
-    with_way<Form>(a.w, [&](auto way) __attribute__((always_inline)) { way.pack(a); });                    \
+#define LAMINA_QUANTIZED_FORM(Form, suffix)                                                                   \
+  void LAMINA_KERNEL(quantized_linear##suffix)(const void* args, void* scratch) noexcept {                    \
+    linear<Form>(*static_cast<const quantized_linear_args*>(args), scratch);                                  \
+  }                                                                                                           \
+  void LAMINA_KERNEL(quantized_conv##suffix)(const void* args, void* scratch) noexcept {                      \
+    any_conv<Form, finish>(args, scratch);                                                                    \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(quantized_linear##suffix##_scratch)(const quantized_linear_args* a) noexcept {    \
+    const std::size_t terms = a->has_w_zero_point ? whole_lines(a->rows * 4) : 0;                             \
+    return linear_layout<Form>(a->rows, a->columns, a->depth).bytes + terms;                                  \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(quantized_conv##suffix##_scratch)(const quantized_conv_args* a) noexcept {        \
+    return with_way<Form>(a->w, [a](auto way) { return way.scratch(a->w); });                                 \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(quantized_linear##suffix##_packed)(long columns, long depth) noexcept {           \
+    return static_cast<std::size_t>(panels_of(columns) * linear_layout<Form>(1, columns, depth).panels.step); \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(quantized_conv##suffix##_packed)(const window* w) noexcept {                      \
+    return static_cast<std::size_t>(with_way<Form>(*w, [w](auto way) { return way.packed(*w); }));            \
+  }                                                                                                           \
+  int LAMINA_KERNEL(quantized_conv##suffix##_order)(const window* w) noexcept {                               \
+    return with_way<Form>(*w, [w](auto way) { return way.order(*w); });                                       \
+  }                                                                                                           \
+  void LAMINA_KERNEL(quantized_linear##suffix##_pack)(const void* args, void*) noexcept {                     \
+    pack_linear<Form>(*static_cast<const quantized_linear_pack_args*>(args));                                 \
+  }                                                                                                           \
+  void LAMINA_KERNEL(quantized_conv##suffix##_pack)(const void* args, void*) noexcept {                       \
+    const auto& a = *static_cast<const quantized_conv_pack_args*>(args);                                      \
+    with_way<Form>(a.w, [&](auto way) __attribute__((always_inline)) { way.pack(a); });                       \
   }
 /// The same with int32 results.
 #define LAMINA_INTEGER_FORM(Form, suffix)                                                \
@@ -401,29 +403,32 @@ int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
 int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 #endif
 
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
 
-void LAMINA_KERNEL(quantized_blocked_conv)(const void* args, void* scratch) noexcept {
-  const auto a = *static_cast<const quantized_blocked_args*>(args);
-  auto* memory = static_cast<std::int8_t*>(scratch);
-  if (a.b) any_blocked_conv<true>(a, memory);
-  else any_blocked_conv<false>(a, memory);
-}
-void LAMINA_KERNEL(quantized_blocked_pack)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const quantized_blocked_pack_args*>(args);
-  if (block_depthwise_layout::fits(a.w)) pack_block_depthwise(a);
-  else if (a.plain_in) pack_conv<by_fours>({a.w, a.weight, a.packed}, true);
-  else pack_blocks(a);
-}
-std::size_t LAMINA_KERNEL(quantized_blocked_scratch)(const quantized_blocked_args* a) noexcept {
-  return blocked_scratch(*a);
-}
-std::size_t LAMINA_KERNEL(quantized_blocked_packed)(const window* w, int plain_in) noexcept {
-  return blocked_packed(*w, plain_in != 0);
-}
-int LAMINA_KERNEL(quantized_blocked_supports)(const window* w, int plain_in) noexcept {
-  return w->groups == 1 || (!plain_in && block_depthwise_layout::fits(*w));
-}
+/// Defines the kernels of convolutions in channel blocks for a form, with names that end in `suffix`.
+#define LAMINA_QUANTIZED_BLOCKS(Form, suffix)                                                                \
+  void LAMINA_KERNEL(quantized_blocked_conv##suffix)(const void* args, void* scratch) noexcept {             \
+    const auto a = *static_cast<const quantized_blocked_args*>(args);                                        \
+    auto* memory = static_cast<std::int8_t*>(scratch);                                                       \
+    if (a.b) any_blocked_conv<Form, true>(a, memory);                                                        \
+    else any_blocked_conv<Form, false>(a, memory);                                                           \
+  }                                                                                                          \
+  void LAMINA_KERNEL(quantized_blocked_pack##suffix)(const void* args, void*) noexcept {                     \
+    pack_blocked<Form>(*static_cast<const quantized_blocked_pack_args*>(args));                              \
+  }                                                                                                          \
+  std::size_t LAMINA_KERNEL(quantized_blocked##suffix##_scratch)(const quantized_blocked_args* a) noexcept { \
+    return blocked_scratch<Form>(*a);                                                                        \
+  }                                                                                                          \
+  std::size_t LAMINA_KERNEL(quantized_blocked##suffix##_packed)(const window* w, int plain_in) noexcept {    \
+    return blocked_packed<Form>(*w, plain_in != 0);                                                          \
+  }                                                                                                          \
+  int LAMINA_KERNEL(quantized_blocked##suffix##_supports)(const window* w, int plain_in) noexcept {          \
+    return blocked_supports<Form>(*w, plain_in != 0);                                                        \
+  }
+
+LAMINA_QUANTIZED_BLOCKS(by_fours, _vnni)
+LAMINA_QUANTIZED_BLOCKS(by_bytes, _bytes)
+
 void LAMINA_KERNEL(quantized_to_blocked)(const void* args, void*) noexcept {
   plain_to_blocks(*static_cast<const reorder_args*>(args));
 }
@@ -442,11 +447,16 @@ void LAMINA_KERNEL(quantized_add_blocked)(const void* args, void*) noexcept {
 void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
   look_up(*static_cast<const quantized_table_args*>(args), true);
 }
+
+#define LAMINA_BLOCKED_CONVOLUTIONS(suffix)                                                                   \
+  {&LAMINA_KERNEL(quantized_blocked##suffix##_supports), &LAMINA_KERNEL(quantized_blocked##suffix##_scratch), \
+   &LAMINA_KERNEL(quantized_blocked##suffix##_packed), &LAMINA_KERNEL(quantized_blocked_conv##suffix),        \
+   &LAMINA_KERNEL(quantized_blocked_pack##suffix)}
 static constinit const quantized_blocked_functions blocked_functions = {
-    &LAMINA_KERNEL(quantized_blocked_supports), &LAMINA_KERNEL(quantized_blocked_scratch),
-    &LAMINA_KERNEL(quantized_blocked_packed),   &LAMINA_KERNEL(quantized_blocked_conv),
-    &LAMINA_KERNEL(quantized_blocked_pack),     &LAMINA_KERNEL(quantized_average_pool_blocked),
-    &LAMINA_KERNEL(quantized_add_blocked),      &LAMINA_KERNEL(quantized_table_blocked),
+    {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes)},
+    &LAMINA_KERNEL(quantized_average_pool_blocked),
+    &LAMINA_KERNEL(quantized_add_blocked),
+    &LAMINA_KERNEL(quantized_table_blocked),
 };
 #endif
 
@@ -530,7 +540,7 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     &LAMINA_KERNEL(block_rows_bytes),
     &LAMINA_KERNEL(block_linear_scratch),
     &LAMINA_KERNEL(quantized_table),
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
     &blocked_functions,
 #else
     nullptr,
@@ -539,7 +549,7 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
 
 extern constinit const byte_image_functions LAMINA_KERNEL(byte_images) = {
     &LAMINA_KERNEL(quantized_max_pool),
-#if defined(__AVX512BW__)
+#if defined(__AVX2__)
     &LAMINA_KERNEL(quantized_max_pool_blocked),
     &LAMINA_KERNEL(quantized_to_blocked),
     &LAMINA_KERNEL(quantized_from_blocked),

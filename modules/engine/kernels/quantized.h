@@ -161,8 +161,8 @@ struct integer_functions {
 };
 LAMINA_FAMILY(integer_functions, integers);
 
-/// Images in blocks of 16 channels, [N, ceil(C / 16), H, W, 16], each number plus 128 (unsigned, as VNNI takes one
-/// operand). Values in the channels beyond C are arbitrary.
+/// Images in blocks of `lanes` channels, [N, ceil(C / lanes), H, W, lanes], each number plus 128 (unsigned, as products
+/// of bytes take one operand). Values in the channels beyond C are arbitrary.
 ///
 /// Convolution: images [first, first + count), blocks [first_block, first_block + blocks) of output channels, output
 /// rows [first_row, first_row + rows).
@@ -187,16 +187,20 @@ struct quantized_blocked_pack_args {
   std::int8_t* packed;
   long plain_in;
 };
-struct quantized_blocked_functions {
+/// Convolutions of a product form.
+struct quantized_blocked_convolutions {
   /// 1 if this window is supported.
   int (*supports)(const window* w, int plain_in) noexcept;
   std::size_t (*scratch_bytes)(const quantized_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int plain_in) noexcept;
-  kernel conv;          // args: quantized_blocked_args
-  kernel pack;          // args: quantized_blocked_pack_args
-  kernel average_pool;  // args: quantized_average_args
-  kernel add;           // args: quantized_add_args; two tensors of the same shape
-  kernel table;         // args: quantized_table_args
+  kernel conv;  // args: quantized_blocked_args
+  kernel pack;  // args: quantized_blocked_pack_args
+};
+struct quantized_blocked_functions {
+  quantized_blocked_convolutions convolutions[3];  // as `quantized_functions::products`; null for the first form
+  kernel average_pool;                             // args: quantized_average_args
+  kernel add;                                      // args: quantized_add_args; two tensors of the same shape
+  kernel table;                                    // args: quantized_table_args
 };
 
 struct quantized_functions {
@@ -213,7 +217,7 @@ struct quantized_functions {
   std::size_t (*block_rows_bytes)(const block_rows_args* args) noexcept;
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;
   kernel table;  // args: quantized_table_args
-  /// Uses the second product form; null if the set has none.
+  /// Null if the set has none.
   const quantized_blocked_functions* blocked;
 };
 

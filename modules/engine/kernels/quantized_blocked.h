@@ -1,6 +1,7 @@
-// int8 images in blocks of 16 channels, each number plus 128: products read words of four channels in place, and the
-// sums of 16 filters become 16 contiguous bytes of a pixel. For processors with AVX-512 VNNI.
+// int8 images in blocks of 16 channels, or 8 with AVX2, each number plus 128: products read words of four channels in
+// place, and the sums of the filters of a block become contiguous bytes of a pixel. For products of words of four bytes.
 #pragma once
+#include "quantized_block_bytes.h"
 #include "quantized_conv.h"
 #include "quantized_pool.h"
 
@@ -8,91 +9,41 @@ namespace lamina::kernels {
 inline namespace LAMINA_KERNEL_SET {
 namespace quantized {
 
-#if defined(__AVX512BW__)
-
-/// Channels of a block.
-inline constexpr long block_channels = 16;
-inline constexpr int plus_128 = 128;
-
-/// Converts four registers of 16 sums to 64 bytes: saturated(round(v) + zero point) within [low, high], NaN as `low`.
-struct block_bytes {
-  __m512 max;
-  __m512i zero_point, low;
-
-  LAMINA_INLINE block_bytes(std::int32_t y_zero_point, std::int32_t least, std::int32_t greatest)
-      : max(_mm512_set1_ps(static_cast<float>(greatest - y_zero_point))),
-        zero_point(_mm512_set1_epi16(static_cast<std::int16_t>(y_zero_point + plus_128))),
-        low(_mm512_set1_epi8(static_cast<char>(least + plus_128))) {}
-  /// Clamps numbers above the range before rounding; saturating instructions clamp those below it, and NaN.
-  LAMINA_INLINE __m512i rounded(__m512 v) const { return _mm512_cvtps_epi32(_mm512_min_ps(max, v)); }
-  /// Interleaves four lanes of each register, which belong to one pixel in `block_depthwise`.
-  LAMINA_INLINE __m512i packed(__m512i a, __m512i b, __m512i c, __m512i d) const {
-    const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(a, b), zero_point),
-                  last = _mm512_adds_epi16(_mm512_packs_epi32(c, d), zero_point);
-    return _mm512_max_epu8(_mm512_packus_epi16(first, last), low);
-  }
-  /// Concatenates the registers.
-  LAMINA_INLINE __m512i in_order(__m512i a, __m512i b, __m512i c, __m512i d) const {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    return _mm512_permutexvar_epi32(order, packed(a, b, c, d));
-  }
-};
-/// Stores the first `groups` of four groups of 16 bytes.
-LAMINA_INLINE void put_groups(std::int8_t* to, __m512i v, long groups) {
-  if (groups >= 4) write(to, v);
-  else _mm512_mask_storeu_epi32(to, static_cast<__mmask16>((1u << (4 * groups)) - 1), v);
-}
-LAMINA_INLINE __m512 numbers_of_block(const std::int8_t* p) {
-  return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(read<__m128i>(p)));
-}
-
-/// Adds another tensor to the results, with the same steps as `quantized_add`.
-struct added {
-  float a_factor = 0, b_factor = 0, least = 0, a_zero_point = 0, b_zero_point = 0;
-  block_bytes to{0, 0, 0};
-  added() = default;
-  LAMINA_INLINE added(const quantized_blocked_args& a)
-      : a_factor(*a.a_scale / *a.sum_scale),
-        b_factor(*a.b_scale / *a.sum_scale),
-        least(static_cast<float>(a.to.low - *a.to.y_zero_point)),
-        a_zero_point(static_cast<float>(*a.a_zero_point - *a.to.y_zero_point)),
-        b_zero_point(static_cast<float>(*a.b_zero_point + plus_128)),
-        to(*a.sum_zero_point, a.sum_low, a.sum_high) {}
-  LAMINA_INLINE __m512i operator()(__m512 v, const block_bytes& from, const std::int8_t* other) const {
-    const __m512 whole = _mm512_roundscale_ps(_mm512_min_ps(from.max, _mm512_max_ps(v, _mm512_set1_ps(least))), 0);
-    const __m512 scaled_a = _mm512_mul_ps(_mm512_sub_ps(whole, _mm512_set1_ps(a_zero_point)), _mm512_set1_ps(a_factor));
-    const __m512 scaled_b =
-        _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(other), _mm512_set1_ps(b_zero_point)), _mm512_set1_ps(b_factor));
-    return to.rounded(_mm512_add_ps(scaled_a, scaled_b));
-  }
-};
+#if defined(__AVX2__)
 
 /// Biases and factors of channel blocks, as in `factors_of`. `sums_at(block)`: address of the sums of its weights.
 template <class Sums>
 LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::int8_t* memory, Sums sums_at) {
+  using numbers = float __attribute__((ext_vector_type(block_channels)));
+  using words = std::uint32_t __attribute__((ext_vector_type(block_channels)));
   auto* bias = reinterpret_cast<std::int32_t*>(memory);
-  auto* factor = reinterpret_cast<float*>(memory + a.blocks * 64);
-  const __m512i zero_point = _mm512_set1_epi32(*a.to.x_zero_point + by_fours::shift);
-  const __m512 x_scale = _mm512_set1_ps(*a.to.x_scale), y_scale = _mm512_set1_ps(*a.to.y_scale);
-  for (long k = 0; k < a.blocks; ++k) {
+  auto* factor = reinterpret_cast<float*>(memory + a.blocks * block_channels * 4);
+  const auto zero_point = static_cast<std::uint32_t>(*a.to.x_zero_point + words_of_four::shift);
+  const float x_scale = *a.to.x_scale, y_scale = *a.to.y_scale;
+  for (long k = 0; k < a.blocks; ++k, bias += block_channels, factor += block_channels) {
     const long o = (a.first_block + k) * block_channels, left = a.w.out_channels - o;
-    const auto mask = static_cast<__mmask16>(left >= 16 ? 0xffff : (1u << left) - 1);
-    const __m512 w_scale = a.to.w_scale_step ? _mm512_maskz_loadu_ps(mask, a.to.w_scale + o)
-                                             : _mm512_maskz_mov_ps(mask, _mm512_set1_ps(*a.to.w_scale));
-    write(factor + k * 16, _mm512_maskz_div_ps(mask, _mm512_mul_ps(x_scale, w_scale), y_scale));
-    const __m512i taken = _mm512_mullo_epi32(zero_point, read<__m512i>(sums_at(a.first_block + k)));
-    write(bias + k * 16, _mm512_maskz_sub_epi32(mask, _mm512_maskz_loadu_epi32(mask, a.to.bias + o), taken));
+    const words taken = read<words>(sums_at(a.first_block + k)) * zero_point;
+    if (left >= block_channels) {
+      const numbers scale = a.to.w_scale_step ? read<numbers>(a.to.w_scale + o) : numbers(*a.to.w_scale);
+      write(factor, x_scale * scale / y_scale);
+      write(bias, read<words>(a.to.bias + o) - taken);
+      continue;
+    }
+    write(bias, words(0u)), write(factor, numbers(0.f));
+    for (long i = 0; i < left; ++i) {
+      bias[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(a.to.bias[o + i]) - taken[i]);
+      factor[i] = x_scale * a.to.w_scale[(o + i) * a.to.w_scale_step] / y_scale;
+    }
   }
-  return {bias, factor};
+  return {bias - a.blocks * block_channels, factor - a.blocks * block_channels};
 }
 
 // ---- products --------------------------------------------------------------------------------------------------------
 
 /// Common parameters of the tiles of a convolution.
-struct block_product {
-  long words;
+template <class Form> struct block_product {
+  panel_layout<Form> panels;
   const long* at;  // offsets of the words of a pixel
-  long panel_step;
   block_bytes to;
   added more;
   bool far;  // whether the weights exceed the cache: then tiles prefetch the weights of later tiles
@@ -100,108 +51,126 @@ struct block_product {
 /// Whether the panels of a convolution exceed a part of L2.
 constexpr bool is_far(const window& w, long panel_step) { return panels_of(w.out_channels) * panel_step > 256 * 1024; }
 /// Number of words of a tile between prefetches of weights.
-inline constexpr long words_between = 16;
+inline constexpr int words_between = registers == 32 ? 16 : 64;
+/// Maximum number of pixels of a tile, and of its blocks of filters, which have one order of their words.
+template <class Form> inline constexpr int pixels_of_tile = registers == 32 ? 8 : Form::saturates ? 4 : 6;
+template <class Form> inline constexpr int blocks_of_tile = Form::saturates ? whole<Form> : 2;
 
-/// MR pixels, at most 8, of NV blocks of filters with stride `out_step`. `b_at`: offset from a result to its addend.
-template <int MR, int NV, bool Added> LAMINA_APART void block_tile(const block_product& of, const std::int8_t* const* x,
-                                                                   const std::int8_t* panel, const std::int32_t* bias,
-                                                                   const float* factor, std::int8_t* out, long out_step,
-                                                                   long b_at, const std::int8_t* ahead, long lines) {
-  __m512i s[MR][NV];
+/// MR pixels of NV blocks of filters with stride `out_step`. `b_at`: offset from a result to its addend. `Exact`: the
+/// form of the products.
+template <class Form, class Exact, int MR, int NV, bool Added>
+LAMINA_APART void block_tile(const block_product<Form>& of, const std::int8_t* const* x, const std::int8_t* panel,
+                             const std::int32_t* bias, const float* factor, std::int8_t* out, long out_step, long b_at,
+                             const std::int8_t* ahead, long lines, const std::uint32_t* order, long paired) {
+  using on = block_register;
+  typename Form::sums s[MR][NV];
   const std::int8_t* row[MR];
   LAMINA_UNROLL
   for (int j = 0; j < NV; ++j) {
-    const auto first = read<__m512i>(bias + 16 * j);
+    const auto first = read<typename Form::sums>(bias + block_channels * j);
     LAMINA_UNROLL
     for (int i = 0; i < MR; ++i) s[i][j] = first;
   }
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) row[i] = x[i];
-  const long *at = of.at, step = of.panel_step, words = of.words;
+  const panel_layout<Exact> panels(of.panels.words);
+  const long *at = of.at, words = panels.words;
   LAMINA_NO_UNROLL
   for (long first = 0; first < words; first += words_between) {
     LAMINA_NO_UNROLL
     for (long i = 0; i < lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
-    steps<MR * NV>(words < first + words_between ? words - first : words_between,
-                   [&](long n) __attribute__((always_inline)) {
-                     const long k = first + n, place = at[k];
-                     __m512i w[NV];
-                     LAMINA_UNROLL
-                     for (int j = 0; j < NV; ++j) w[j] = by_fours::filters(panel + k * 64 + j * step);
-                     LAMINA_UNROLL
-                     for (int i = 0; i < MR; ++i) {
-                       const auto all = by_fours::everywhere(row[i] + place);
-                       LAMINA_UNROLL
-                       for (int j = 0; j < NV; ++j) s[i][j] = by_fours::plus(s[i][j], all, w[j]);
-                     }
-                   });
+    add_words<Exact, true>(s, panels, at, order, paired, row, panel, first,
+                           words < first + words_between ? words : first + words_between);
   }
   LAMINA_UNROLL
   for (int j = 0; j < NV; ++j) {
-    const auto f = read<__m512>(factor + 16 * j);
+    const auto f = read<on::floats>(factor + block_channels * j);
     const auto number = [&](int i) __attribute__((always_inline)) {
-      if (i >= MR) return _mm512_setzero_si512();
-      const __m512 v = _mm512_mul_ps(_mm512_cvtepi32_ps(s[i < MR ? i : 0][j]), f);
-      if constexpr (Added) return of.more(v, of.to, out + b_at + j * out_step + i * 16);
+      if (i >= MR) return on::ints{};
+      const on::floats v = on::to_floats(s[i < MR ? i : 0][j]) * f;
+      if constexpr (Added) return of.more(v, of.to, out + b_at + j * out_step + i * block_channels);
       else return of.to.rounded(v);
     };
     const block_bytes& to = Added ? of.more.to : of.to;
     LAMINA_UNROLL
     for (int i = 0; i < MR; i += 4)
-      put_groups(out + j * out_step + i * 16, to.in_order(number(i), number(i + 1), number(i + 2), number(i + 3)),
-                 MR - i);
+      on::put(out + j * out_step + i * block_channels,
+              to.in_order(number(i), number(i + 1), number(i + 2), number(i + 3)), MR - i);
   }
 }
 
-/// Computes `pixels` pixels, with inputs at x[], for `blocks` blocks of filters.
-template <bool Added> LAMINA_INLINE void block_tiles(const block_product& of, long pixels, const std::int8_t* const* x,
-                                                     long blocks, const std::int8_t* panel, const factors& by,
-                                                     std::int8_t* out, long out_step, long b_at) {
-  const long tiles = parts_of(pixels, 8), iterations = tiles * parts_of(of.words, words_between),
-             lines = of.far ? parts_of(2 * of.panel_step, 64 * iterations) : 0;
+/// Computes `pixels` pixels, with inputs at x[], for the blocks [first, first + blocks) of filters.
+template <class Form, bool Added> LAMINA_INLINE void block_tiles(const block_product<Form>& of, long pixels,
+                                                                 const std::int8_t* const* x, long first, long blocks,
+                                                                 const std::int8_t* packed, const factors& by,
+                                                                 std::int8_t* out, long out_step, long b_at) {
+  const long tiles = parts_of(pixels, pixels_of_tile<Form>),
+             iterations = tiles * parts_of(of.panels.words, words_between),
+             lines = of.far ? parts_of(2 * of.panels.step / whole<Form>, 64 * iterations) : 0;
   const auto run = [&]<int NV>(long k, std::integral_constant<int, NV>) __attribute__((always_inline)) {
-    const std::int8_t *weights = panel + k * of.panel_step, *ahead = weights + 2 * of.panel_step;
-    even_parts(pixels, 8, [&](long p, int tall) __attribute__((always_inline)) {
-      with_rows<8>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        block_tile<MR, NV, Added>(of, x + p, weights, by.bias + k * 16, by.factor + k * 16, out + k * out_step + p * 16,
-                                  out_step, b_at, ahead, lines);
+    const std::int8_t *weights = packed + of.panels.of_vector(first + k),
+                      *panel = packed + (first + k) / whole<Form> * of.panels.step,
+                      *ahead = weights + 2 / whole<Form> * of.panels.step;
+    const std::uint32_t* order = nullptr;
+    long held = 4, paired = 0;
+    if constexpr (Form::saturates)
+      order = of.panels.order(panel), held = of.panels.held(panel)[0], paired = of.panels.held(panel)[1];
+    const auto tile = [&]<class Exact, int MR>(Exact, long p, std::integral_constant<int, MR>)
+                          __attribute__((always_inline)) {
+                            block_tile<Form, Exact, MR, NV, Added>(
+                                of, x + p, weights, by.bias + k * block_channels, by.factor + k * block_channels,
+                                out + k * out_step + p * block_channels, out_step, b_at, ahead, lines, order, paired);
+                          };
+    if constexpr (Form::saturates)
+      if (held == 1) {
+        for (long p = 0; p < pixels; ++p) tile(typename Form::exact(), p, std::integral_constant<int, 1>());
+        return;
+      }
+    even_parts(pixels, pixels_of_tile<Form>, [&](long p, int tall) __attribute__((always_inline)) {
+      with_rows<pixels_of_tile<Form>>(tall, [&]<int MR>() __attribute__((always_inline)) {
+        tile(typename Form::faster(), p, std::integral_constant<int, MR>());
       });
       ahead += lines * 64 * (iterations / tiles);
     });
   };
   long k = 0;
-  for (; k + 2 <= blocks; k += 2) run(k, std::integral_constant<int, 2>());
+  // Blocks of one tile are in one panel, or the first ones of panels.
+  if (whole<Form> > 1 && first % whole<Form> && blocks) run(k++, std::integral_constant<int, 1>());
+  constexpr int together = blocks_of_tile<Form>;
+  for (; k + together <= blocks; k += together) run(k, std::integral_constant<int, together>());
   if (k < blocks) run(k, std::integral_constant<int, 1>());
 }
 
 /// Layout of blocked images: words are read in place, or from a padded copy.
-struct block_layout {
+template <class Form> struct block_layout {
   static constexpr long band_bytes = 160 * 1024, pixels_at_once = 56;  // includes a whole map of 7x7
-  long channel_blocks, planes, words, panel_step;
+  static constexpr long words_of_pixel = block_channels / 4;           // of a block
+  long channel_blocks, planes;
+  panel_layout<Form> panels;
   bool padded;
   long band, pitch, rows, plane;  // output rows; pixels per row and bytes per block, of the copy or of the image
   std::size_t image, at, factors, bytes;
 
-  block_layout(const window& w, long blocks) {
-    channel_blocks = parts_of(w.channels, block_channels);
-    planes = parts_of(w.channels, 4);
-    words = planes * w.kernel_h * w.kernel_w;
-    panel_step = words * 64 + 64;
+  block_layout(const window& w, long blocks)
+      : channel_blocks(parts_of(w.channels, block_channels)),
+        planes(parts_of(w.channels, 4)),
+        panels(planes * w.kernel_h * w.kernel_w) {
     const long more_h = w.pad_h + w.more_h, more_w = w.pad_w + w.more_w, span = (w.kernel_h - 1) * w.dilation_h + 1;
     padded = w.pad_h > 0 || w.pad_w > 0 || more_h > 0 || more_w > 0;
-    if (!padded) band = w.out_height, pitch = w.width, rows = w.height, plane = w.height * w.width * 16;
+    if (!padded) band = w.out_height, pitch = w.width, rows = w.height, plane = w.height * w.width * block_channels;
     else {
       pitch = w.width + w.pad_w + (more_w > 0 ? more_w : 0);
-      const long row = pitch * 16 * channel_blocks, all = ((w.out_height - 1) * w.stride_h + span) * row;
+      const long row = pitch * block_channels * channel_blocks, all = ((w.out_height - 1) * w.stride_h + span) * row;
       const long bands = parts_of(all, band_bytes);
       band = parts_of(w.out_height, bands < w.out_height ? bands : w.out_height);
       rows = (band - 1) * w.stride_h + span;
-      plane = (rows * pitch * 16 + 63) / 128 * 128 + 64;  // an odd number of lines avoids cache conflicts
+      // An odd number of lines avoids cache conflicts.
+      plane = (rows * pitch * block_channels + 63) / 128 * 128 + 64;
     }
     image = 0;
     at = padded ? whole_lines(channel_blocks * plane + 64) : 0;
-    factors = at + whole_lines(words * 8);
-    bytes = factors + static_cast<std::size_t>(blocks) * 128;
+    factors = at + whole_lines(panels.words * 8);
+    bytes = factors + whole_lines(blocks * block_channels * 8);
   }
 };
 
@@ -209,104 +178,108 @@ struct block_layout {
 LAMINA_INLINE void copy_padded(const window& w, const std::int8_t* from, long top, long count, long pitch,
                                std::int8_t zero, std::int8_t* to) {
   const auto fill = [&](std::int8_t* p, long pixels) __attribute__((always_inline)) {
-    for (long i = 0; i < pixels; ++i) write(p + i * 16, bytes16(zero));
+    for (long i = 0; i < pixels; ++i) write(p + i * block_channels, bytes<block_channels>(zero));
   };
-  for (long r = 0; r < count; ++r, to += pitch * 16) {
+  for (long r = 0; r < count; ++r, to += pitch * block_channels) {
     const long y = top + r;
     if (y < 0 || y >= w.height) {
       fill(to, pitch);
       continue;
     }
     fill(to, w.pad_w);
-    const std::int8_t* row = from + y * w.width * 16;
-    std::int8_t* middle = to + w.pad_w * 16;
+    const std::int8_t* row = from + y * w.width * block_channels;
+    std::int8_t* middle = to + w.pad_w * block_channels;
     const long used = pitch - w.pad_w < w.width ? pitch - w.pad_w : w.width;
+    using four = bytes<4 * block_channels>;
     long i = 0;
-    for (; i + 4 <= used; i += 4) write(middle + i * 16, read<__m512i>(row + i * 16));
-    for (; i < used; ++i) write(middle + i * 16, read<bytes16>(row + i * 16));
-    fill(middle + used * 16, pitch - w.pad_w - used);
+    for (; i + 4 <= used; i += 4) write(middle + i * block_channels, read<four>(row + i * block_channels));
+    for (; i < used; ++i) write(middle + i * block_channels, read<bytes<block_channels>>(row + i * block_channels));
+    fill(middle + used * block_channels, pitch - w.pad_w - used);
   }
 }
 
 /// Computes output rows [first, first + count) from words of pixels at `base`; strides `row_step` and `column_step`.
-template <bool Added> LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_product& of,
-                                                        const std::int8_t* base, long row_step, long column_step,
-                                                        long first, long count, const std::int8_t* panel,
-                                                        const factors& by, std::int8_t* out, long b_at) {
+template <class Form, bool Added>
+LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_product<Form>& of,
+                                  const std::int8_t* base, long row_step, long column_step, long first, long count,
+                                  const factors& by, std::int8_t* out, long b_at) {
+  constexpr long at_once = block_layout<Form>::pixels_at_once;
   const window& w = a.w;
-  const std::int8_t* x[block_layout::pixels_at_once];
-  const long all = count * w.out_width, out_step = w.out_height * w.out_width * 16;
-  for (long begin = 0, row = 0, column = 0; begin < all; begin += block_layout::pixels_at_once) {
-    const long pixels = all - begin < block_layout::pixels_at_once ? all - begin : block_layout::pixels_at_once;
+  const std::int8_t* x[at_once];
+  const long all = count * w.out_width, out_step = w.out_height * w.out_width * block_channels;
+  for (long begin = 0, row = 0, column = 0; begin < all; begin += at_once) {
+    const long pixels = all - begin < at_once ? all - begin : at_once;
     for (long p = 0; p < pixels; ++p) {
       x[p] = base + row * row_step + column * column_step;
       if (++column == w.out_width) column = 0, ++row;
     }
-    block_tiles<Added>(of, pixels, x, a.blocks, panel, by, out + (first * w.out_width + begin) * 16, out_step, b_at);
+    block_tiles<Form, Added>(of, pixels, x, a.first_block, a.blocks, a.packed, by,
+                             out + (first * w.out_width + begin) * block_channels, out_step, b_at);
   }
 }
 
 /// The first result of a part of an image.
 LAMINA_INLINE std::int8_t* block_results(const quantized_blocked_args& a, long image) {
   const long blocks = parts_of(a.w.out_channels, block_channels);
-  return a.out + (image * blocks + a.first_block) * a.w.out_height * a.w.out_width * 16;
+  return a.out + (image * blocks + a.first_block) * a.w.out_height * a.w.out_width * block_channels;
 }
 
-template <bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args& a, std::int8_t* memory) {
+template <class Form, bool Added> LAMINA_INLINE void block_conv(const quantized_blocked_args& a, std::int8_t* memory) {
+  using layout = block_layout<Form>;
   const window& w = a.w;
-  const block_layout has(w, a.blocks);
-  const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ by_fours::flip);
+  const layout has(w, a.blocks);
+  const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ Form::flip);
   auto* at = reinterpret_cast<long*>(memory + has.at);
   for (long p = 0, k = 0; p < has.planes; ++p)
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; ++j, ++k)
-        at[k] = p / 4 * has.plane + p % 4 * 4 + (i * w.dilation_h * has.pitch + j * w.dilation_w) * 16;
+        at[k] = p / layout::words_of_pixel * has.plane + p % layout::words_of_pixel * 4 +
+                (i * w.dilation_h * has.pitch + j * w.dilation_w) * block_channels;
   const factors by = factors_of_blocks(a, memory + has.factors, [&](long block) __attribute__((always_inline)) {
-    return a.packed + (block + 1) * has.panel_step - 64;
+    return a.packed + has.panels.sums_of(block * block_channels);
   });
-  const block_product of{has.words,
-                         at,
-                         has.panel_step,
-                         {*a.to.y_zero_point, a.to.low, a.to.high},
-                         Added ? added(a) : added(),
-                         is_far(w, has.panel_step)};
-  const std::int8_t* panel = a.packed + a.first_block * has.panel_step;
-  const long row_step = w.stride_h * has.pitch * 16, column_step = w.stride_w * 16;
+  const block_product<Form> of{has.panels,
+                               at,
+                               {*a.to.y_zero_point, a.to.low, a.to.high},
+                               Added ? added(a) : added(),
+                               is_far(w, has.panels.step)};
+  const long row_step = w.stride_h * has.pitch * block_channels, column_step = w.stride_w * block_channels;
   for (long n = a.first; n < a.first + a.count; ++n) {
-    const std::int8_t* in = a.in + n * has.channel_blocks * w.height * w.width * 16;
+    const std::int8_t* in = a.in + n * has.channel_blocks * w.height * w.width * block_channels;
     for (long first = a.first_row, end = a.first_row + a.rows; first < end; first += has.band) {
       const long count = end - first < has.band ? end - first : has.band;
       const std::int8_t* base = in + first * row_step;
       if (has.padded) {
         const long used = (count - 1) * w.stride_h + (w.kernel_h - 1) * w.dilation_h + 1;
         for (long c = 0; c < has.channel_blocks; ++c)
-          copy_padded(w, in + c * w.height * w.width * 16, first * w.stride_h - w.pad_h, used, has.pitch, zero,
-                      memory + has.image + c * has.plane);
+          copy_padded(w, in + c * w.height * w.width * block_channels, first * w.stride_h - w.pad_h, used, has.pitch,
+                      zero, memory + has.image + c * has.plane);
         base = memory + has.image;
       }
-      rows_of_blocks<Added>(a, of, base, row_step, column_step, first, count, panel, by, block_results(a, n),
-                            a.b - a.out);
+      rows_of_blocks<Form, Added>(a, of, base, row_step, column_step, first, count, by, block_results(a, n),
+                                  a.b - a.out);
     }
   }
 }
 
 /// Convolution of images of few channels in plain layout.
-template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blocked_args& a, std::int8_t* memory) {
-  using run = conv_run<by_fours, finish>;
+template <class Form, bool Added>
+LAMINA_INLINE void block_conv_of_plain(const quantized_blocked_args& a, std::int8_t* memory) {
+  using run = conv_run<Form, finish>;
   const window& w = a.w;
-  const conv_layout<by_fours> has(w, true);
+  const conv_layout<Form> has(w, true);
+  const panel_layout<Form> panels = has.panels();
   const std::int8_t zero = *a.to.x_zero_point;
   prepare_scratch(has, w, zero, memory);
-  const long panel_step = has.panel_step(), image = w.channels * w.height * w.width;
+  const long image = w.channels * w.height * w.width;
   const factors by = factors_of_blocks(a, memory + has.bytes, [&](long block) __attribute__((always_inline)) {
-    return a.packed + (block + 1) * panel_step - panel_columns * 4;
+    return a.packed + panels.sums_of(block * block_channels);
   });
-  const block_product of{has.words,
-                         reinterpret_cast<const long*>(memory + has.at),
-                         panel_step,
-                         {*a.to.y_zero_point, a.to.low, a.to.high},
-                         Added ? added(a) : added(),
-                         false};
+  const block_product<Form> of{panels,
+                               reinterpret_cast<const long*>(memory + has.at),
+                               {*a.to.y_zero_point, a.to.low, a.to.high},
+                               Added ? added(a) : added(),
+                               false};
   for (long n = a.first; n < a.first + a.count; ++n) {
     const run cut{w,
                   has,
@@ -317,7 +290,7 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
                   a.in + n * image,
                   a.in + (a.first + a.count) * image,
                   a.packed,
-                  false,
+                  1,
                   nullptr,
                   0,
                   0,
@@ -326,21 +299,21 @@ template <bool Added> LAMINA_INLINE void block_conv_of_plain(const quantized_blo
     for (long first = a.first_row, end = a.first_row + a.rows; first < end; first += has.band) {
       const long count = end - first < has.band ? end - first : has.band;
       cut.cut_band(first, count);
-      rows_of_blocks<Added>(a, of, memory + has.image, has.pitch * 4, 4, first, count,
-                            a.packed + a.first_block * panel_step, by, block_results(a, n), a.b - a.out);
+      rows_of_blocks<Form, Added>(a, of, memory + has.image, has.pitch * 4, 4, first, count, by, block_results(a, n),
+                                  a.b - a.out);
     }
   }
 }
 
-LAMINA_INLINE void pack_blocks(const quantized_blocked_pack_args& a) {
+template <class Form> LAMINA_INLINE void pack_blocks(const quantized_blocked_pack_args& a) {
   const window& w = a.w;
-  const block_layout has(w, 0);
-  const long taps = w.kernel_h * w.kernel_w;
-  std::memset(a.packed, 0, static_cast<std::size_t>(panels_of(w.out_channels) * has.panel_step));
+  const panel_layout<Form> panels = block_layout<Form>(w, 0).panels;
+  const long taps = w.kernel_h * w.kernel_w, all = panels_of(w.out_channels);
+  std::memset(a.packed, 0, static_cast<std::size_t>(all * panels.step));
   const long size = w.channels * taps;
   for (long o = 0; o < w.out_channels; ++o) {
     const std::int8_t* filter = a.weight + o * size;
-    std::int8_t *panel = a.packed + o / 16 * has.panel_step, *to = panel + o % 16 * 4;
+    std::int8_t *panel = a.packed + o / 16 * panels.step, *to = panel + o % 16 * 4;
     for (long c = 0; c < w.channels; c += 4) {
       const long count = w.channels - c < 4 ? w.channels - c : 4;
       for (long t = 0; t < taps; ++t, to += 64)
@@ -352,16 +325,16 @@ LAMINA_INLINE void pack_blocks(const quantized_blocked_pack_args& a) {
     }
     std::int32_t sum = 0;
     LAMINA_IN_PAIRS for (long k = 0; k < size; ++k) sum += filter[k];
-    write(panel + has.panel_step - 64 + o % 16 * 4, sum);
+    write(panel + panels.sums() + o % 16 * 4, sum);
   }
+  for (long p = 0; p < all; ++p) panels.put_order(a.packed + p * panels.step);
 }
-
 // ---- depthwise -------------------------------------------------------------------------------------------------------
 
 /// Four taps of a kernel row at a time: bytes of four pixels are combined to words of one channel, in the lanes of four
 /// registers, each with four channels of four results.
-struct block_depthwise_layout {
-  static constexpr long band_bytes = 24 * 1024;
+template <class Form> struct block_depthwise_layout {
+  static constexpr long band_bytes = block_channels * 1536;
   long groups, words, span, band, pitch, rows;  // groups of four taps per kernel row; registers of words per block
   std::size_t bytes;
 
@@ -371,70 +344,73 @@ struct block_depthwise_layout {
     span = (w.kernel_h - 1) * w.dilation_h + 1;
     const long more = w.pad_w + w.more_w;
     pitch = w.width + w.pad_w + (more > 0 ? more : 0);
-    band = (band_bytes / (pitch * 16) - span) / w.stride_h + 1;
+    band = (band_bytes / (pitch * block_channels) - span) / w.stride_h + 1;
     band = band < 1 ? 1 : band > w.out_height ? w.out_height : band;
     rows = (band - 1) * w.stride_h + span;
     // Includes the bytes that the last results of a row read past it.
-    bytes = whole_lines((rows * pitch + 8 * w.stride_w + w.kernel_w * w.dilation_w) * 16);
+    bytes = whole_lines((rows * pitch + 8 * w.stride_w + w.kernel_w * w.dilation_w) * block_channels);
   }
-  /// Size in bytes of the packed weights of a block: words, and a sum for each channel.
-  long packed() const { return words * 64 + 64; }
+  static constexpr long bytes_of_word = block_channels * 4;
+  /// Size in bytes of the packed weights of a block: words, a sum for each channel, and how many products sums hold.
+  long packed() const { return words * bytes_of_word + 64 + (Form::saturates ? 64 : 0); }
   static bool fits(const window& w) {
     return w.groups == w.channels && w.out_channels == w.channels && w.groups > 1 &&
            (w.stride_w == 1 || (w.stride_w == 2 && w.dilation_w == 1));
   }
 };
 
-LAMINA_INLINE void pack_block_depthwise(const quantized_blocked_pack_args& a) {
+template <class Form> LAMINA_INLINE void pack_block_depthwise(const quantized_blocked_pack_args& a) {
   const window& w = a.w;
-  const block_depthwise_layout has(w);
-  std::memset(a.packed, 0, static_cast<std::size_t>(panels_of(w.channels) * has.packed()));
+  const block_depthwise_layout<Form> has(w);
+  const long blocks = parts_of(w.channels, block_channels);
+  std::memset(a.packed, 0, static_cast<std::size_t>(blocks * has.packed()));
   for (long c = 0; c < w.channels; ++c) {
-    std::int8_t* to = a.packed + c / 16 * has.packed();
+    std::int8_t* to = a.packed + c / block_channels * has.packed() + c % block_channels * 4;
     std::int32_t sum = 0;
     for (long i = 0; i < w.kernel_h; ++i)
       for (long j = 0; j < w.kernel_w; ++j) {
         const std::int8_t v = a.weight[(c * w.kernel_h + i) * w.kernel_w + j];
-        to[(i * has.groups + j / 4) * 64 + c % 16 * 4 + j % 4] = v;
+        to[(i * has.groups + j / 4) * has.bytes_of_word + j % 4] = v;
         sum += v;
       }
-    write(to + has.words * 64 + c % 16 * 4, sum);
+    write(to + has.words * has.bytes_of_word, sum);
   }
+  for (long k = 0; k < blocks; ++k)
+    put_held<Form>(a.packed + k * has.packed(), has.packed(), has.words, block_channels);
 }
 
 /// Loads four pixels, Stride apart.
-template <int Stride, int Tap> LAMINA_INLINE __m512i four_pixels(const std::int8_t* p, long dilation) {
-  if constexpr (Stride == 1) return read<__m512i>(p + Tap * dilation * 16);
-  else {
-    const auto first = read<__m512i>(p + Tap / 2 * 32), last = read<__m512i>(p + Tap / 2 * 32 + 64);
-    return _mm512_shuffle_i32x4(first, last, Tap % 2 ? 0xdd : 0x88);
-  }
+template <int Stride, int Tap> LAMINA_INLINE block_register::ints four_pixels(const std::int8_t* p, long dilation) {
+  if constexpr (Stride == 1) return read<block_register::ints>(p + Tap * dilation * block_channels);
+  else return block_register::every_second_pixel(p + Tap / 2 * 2 * block_channels, Tap % 2 != 0);
 }
 
-template <int Stride, bool Added> struct block_depthwise_run {
+template <class Form, class Exact, int Stride, bool Added> struct block_depthwise_run {
+  using on = block_register;
   const window& w;
-  block_depthwise_layout has;
+  block_depthwise_layout<Form> has;
   block_bytes to;
   added more;
 
+  /// Where the numbers of register v of a word are: each has four channels of pixels, those of a block one after another.
+  static constexpr long part(int v) { return v * 4 % block_channels; }
   /// Adds the products of `Taps` taps of a kernel row, at most four.
-  template <int Taps> LAMINA_INLINE void add(__m512i (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
-    const __m512i a = four_pixels<Stride, 0>(p, w.dilation_w);
-    const __m512i b = Taps > 1 ? four_pixels<Stride, (Taps > 1 ? 1 : 0)>(p, w.dilation_w) : a;
-    __m512i first = _mm512_unpacklo_epi8(a, b), last = _mm512_unpackhi_epi8(a, b);
-    __m512i next_first = first, next_last = last;
+  template <int Taps> LAMINA_INLINE void add(on::ints (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
+    const on::ints a = four_pixels<Stride, 0>(p, w.dilation_w);
+    const on::ints b = Taps > 1 ? four_pixels<Stride, (Taps > 1 ? 1 : 0)>(p, w.dilation_w) : a;
+    const on::ints first = on::low_bytes(a, b), last = on::high_bytes(a, b);
+    on::ints next_first = first, next_last = last;
     if constexpr (Taps > 2) {
-      const __m512i c = four_pixels<Stride, 2>(p, w.dilation_w);
-      const __m512i d = Taps > 3 ? four_pixels<Stride, (Taps > 3 ? 3 : 2)>(p, w.dilation_w) : c;
-      next_first = _mm512_unpacklo_epi8(c, d), next_last = _mm512_unpackhi_epi8(c, d);
+      const on::ints c = four_pixels<Stride, 2>(p, w.dilation_w);
+      const on::ints d = Taps > 3 ? four_pixels<Stride, (Taps > 3 ? 3 : 2)>(p, w.dilation_w) : c;
+      next_first = on::low_bytes(c, d), next_last = on::high_bytes(c, d);
     }
-    const __m512i x[4] = {_mm512_unpacklo_epi16(first, next_first), _mm512_unpackhi_epi16(first, next_first),
-                          _mm512_unpacklo_epi16(last, next_last), _mm512_unpackhi_epi16(last, next_last)};
+    const on::ints x[4] = {on::low_shorts(first, next_first), on::high_shorts(first, next_first),
+                           on::low_shorts(last, next_last), on::high_shorts(last, next_last)};
     LAMINA_UNROLL
-    for (int v = 0; v < 4; ++v)
-      s[v] = by_fours::plus(s[v], x[v], _mm512_broadcast_i32x4(read<__m128i>(weights + v * 16)));
+    for (int v = 0; v < 4; ++v) s[v] = Exact::plus(s[v], x[v], on::four_everywhere(weights + part(v) * 4));
   }
-  LAMINA_INLINE void add_any(long taps, __m512i (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
+  LAMINA_INLINE void add_any(long taps, on::ints (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
     if (taps >= 4) add<4>(s, p, weights);
     else if (taps == 3) add<3>(s, p, weights);
     else if (taps == 2) add<2>(s, p, weights);
@@ -444,207 +420,238 @@ template <int Stride, bool Added> struct block_depthwise_run {
   template <bool Three> LAMINA_INLINE void row(const std::int8_t* from, long pitch, const std::int8_t* weights,
                                                const std::int32_t* bias, const float* factor, std::int8_t* out,
                                                long b_at) const {
-    __m512 f[4];
-    __m512i first[4];
+    on::floats f[4];
+    on::ints first[4];
     LAMINA_UNROLL
     for (int v = 0; v < 4; ++v) {
-      f[v] = _mm512_broadcast_f32x4(read<__m128>(factor + v * 4));
-      first[v] = _mm512_broadcast_i32x4(read<__m128i>(bias + v * 4));
+      f[v] = on::four_floats_everywhere(factor + part(v));
+      first[v] = on::four_everywhere(bias + part(v));
     }
-    const long row_step = w.dilation_h * pitch * 16;
+    const long row_step = w.dilation_h * pitch * block_channels;
     LAMINA_NO_UNROLL
     for (long x = 0; x < w.out_width; x += 4) {
-      __m512i s[4] = {first[0], first[1], first[2], first[3]};
-      const std::int8_t* p = from + x * Stride * 16;
+      on::ints s[4] = {first[0], first[1], first[2], first[3]};
+      const std::int8_t* p = from + x * Stride * block_channels;
       if constexpr (Three) {
         LAMINA_UNROLL
-        for (int i = 0; i < 3; ++i) add<3>(s, p + i * row_step, weights + i * 64);
+        for (int i = 0; i < 3; ++i) add<3>(s, p + i * row_step, weights + i * has.bytes_of_word);
       } else
         for (long i = 0, k = 0; i < w.kernel_h; ++i)
           for (long j = 0; j < w.kernel_w; j += 4, ++k)
-            add_any(w.kernel_w - j, s, p + i * row_step + j * w.dilation_w * 16, weights + k * 64);
+            add_any(w.kernel_w - j, s, p + i * row_step + j * w.dilation_w * block_channels,
+                    weights + k * has.bytes_of_word);
       const long pixels = w.out_width - x;
-      std::int8_t* results = out + x * 16;
+      std::int8_t* results = out + x * block_channels;
       if constexpr (!Added) {
         LAMINA_UNROLL
-        for (int v = 0; v < 4; ++v) s[v] = to.rounded(_mm512_mul_ps(_mm512_cvtepi32_ps(s[v]), f[v]));
-        put_groups(results, to.packed(s[0], s[1], s[2], s[3]), pixels);
+        for (int v = 0; v < 4; ++v) s[v] = to.rounded(on::to_floats(s[v]) * f[v]);
+        on::put(results, to.packed(s[0], s[1], s[2], s[3]), pixels);
       } else {
-        // The addend is stored pixel by pixel: transposes it to the order of the sums.
-        alignas(64) std::int8_t other[64], turned[64];
-        std::memcpy(other, results + b_at, static_cast<std::size_t>(pixels < 4 ? pixels : 4) * 16);
+        // The addend is stored pixel by pixel: moves it to the order of the sums, in which the words of four channels of
+        // a 128-bit lane belong to one register each.
+        alignas(64) std::int8_t other[4 * block_channels], moved[4 * block_channels];
+        std::memcpy(other, results + b_at, static_cast<std::size_t>((pixels < 4 ? pixels : 4) * block_channels));
+        constexpr int lanes_of_register = static_cast<int>(block_channels) / 4;
         for (int v = 0; v < 4; ++v)
-          for (int i = 0; i < 4; ++i) std::memcpy(turned + v * 16 + i * 4, other + i * 16 + v * 4, 4);
-        for (int v = 0; v < 4; ++v) s[v] = more(_mm512_mul_ps(_mm512_cvtepi32_ps(s[v]), f[v]), to, turned + v * 16);
-        put_groups(results, more.to.packed(s[0], s[1], s[2], s[3]), pixels);
+          for (int i = 0; i < lanes_of_register; ++i)
+            std::memcpy(moved + (v * lanes_of_register + i) * 4, other + (i * 4 + v) * 4, 4);
+        for (int v = 0; v < 4; ++v) s[v] = more(on::to_floats(s[v]) * f[v], to, moved + v * block_channels);
+        on::put(results, more.to.packed(s[0], s[1], s[2], s[3]), pixels);
       }
     }
   }
-  LAMINA_INLINE void run(const quantized_blocked_args& a, std::int8_t* memory, const factors& by) const {
-    const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ by_fours::flip);
-    const long blocks = parts_of(w.channels, block_channels), map = w.height * w.width * 16;
+  /// The results of a block of channels.
+  LAMINA_INLINE void run(const quantized_blocked_args& a, long n, long k, std::int8_t* memory,
+                         const std::int8_t* weights, const factors& by) const {
+    const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ Form::flip);
+    const long blocks = parts_of(w.channels, block_channels);
     const bool three = w.kernel_h == 3 && w.kernel_w == 3;
-    for (long n = a.first; n < a.first + a.count; ++n)
-      for (long k = 0; k < a.blocks; ++k) {
-        const std::int8_t *in = a.in + (n * blocks + a.first_block + k) * map,
-                          *weights = a.packed + (a.first_block + k) * has.packed();
-        std::int8_t* out = block_results(a, n) + k * w.out_height * w.out_width * 16;
-        for (long first = a.first_row, end = a.first_row + a.rows; first < end; first += has.band) {
-          const long count = end - first < has.band ? end - first : has.band;
-          copy_padded(w, in, first * w.stride_h - w.pad_h, (count - 1) * w.stride_h + has.span, has.pitch, zero,
-                      memory);
-          for (long y = 0; y < count; ++y) {
-            const std::int8_t* from = memory + y * w.stride_h * has.pitch * 16;
-            std::int8_t* to_row = out + (first + y) * w.out_width * 16;
-            if (three) row<true>(from, has.pitch, weights, by.bias + k * 16, by.factor + k * 16, to_row, a.b - a.out);
-            else row<false>(from, has.pitch, weights, by.bias + k * 16, by.factor + k * 16, to_row, a.b - a.out);
-          }
-        }
+    const std::int8_t* in = a.in + (n * blocks + a.first_block + k) * w.height * w.width * block_channels;
+    std::int8_t* out = block_results(a, n) + k * w.out_height * w.out_width * block_channels;
+    const std::int32_t* bias = by.bias + k * block_channels;
+    const float* factor = by.factor + k * block_channels;
+    for (long first = a.first_row, end = a.first_row + a.rows; first < end; first += has.band) {
+      const long count = end - first < has.band ? end - first : has.band;
+      copy_padded(w, in, first * w.stride_h - w.pad_h, (count - 1) * w.stride_h + has.span, has.pitch, zero, memory);
+      for (long y = 0; y < count; ++y) {
+        const std::int8_t* from = memory + y * w.stride_h * has.pitch * block_channels;
+        std::int8_t* to_row = out + (first + y) * w.out_width * block_channels;
+        if (three) row<true>(from, has.pitch, weights, bias, factor, to_row, a.b - a.out);
+        else row<false>(from, has.pitch, weights, bias, factor, to_row, a.b - a.out);
       }
+    }
   }
 };
-template <int Stride, bool Added>
+template <class Form, int Stride, bool Added>
 LAMINA_APART void block_depthwise(const quantized_blocked_args& a, std::int8_t* memory) {
-  const block_depthwise_layout has(a.w);
+  const block_depthwise_layout<Form> has(a.w);
   const factors by = factors_of_blocks(a, memory + has.bytes, [&](long block) __attribute__((always_inline)) {
-    return a.packed + (block + 1) * has.packed() - 64;
+    return a.packed + block * has.packed() + has.words * has.bytes_of_word;
   });
-  block_depthwise_run<Stride, Added>{a.w, has, {*a.to.y_zero_point, a.to.low, a.to.high}, Added ? added(a) : added()}
-      .run(a, memory, by);
+  const block_bytes to(*a.to.y_zero_point, a.to.low, a.to.high);
+  const added more = Added ? added(a) : added();
+  for (long n = a.first; n < a.first + a.count; ++n)
+    for (long k = 0; k < a.blocks; ++k) {
+      const std::int8_t* weights = a.packed + (a.first_block + k) * has.packed();
+      const int held = held_of<Form>(weights, has.packed());
+      with_exact_form<Form>(held == 1 ? 1 : 2, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        block_depthwise_run<Form, Exact, Stride, Added>{a.w, has, to, more}.run(a, n, k, memory, weights, by);
+      });
+    }
 }
 
 // ---- the functions ---------------------------------------------------------------------------------------------------
 
-LAMINA_INLINE std::size_t blocked_packed(const window& w, bool plain_in) {
-  const long panels = panels_of(w.out_channels);
-  if (block_depthwise_layout::fits(w)) return static_cast<std::size_t>(panels * block_depthwise_layout(w).packed());
-  if (plain_in) return static_cast<std::size_t>(conv_layout<by_fours>(w, true).packed_bytes());
-  return static_cast<std::size_t>(panels * block_layout(w, 0).panel_step);
+template <class Form> LAMINA_INLINE std::size_t blocked_packed(const window& w, bool plain_in) {
+  if (block_depthwise_layout<Form>::fits(w))
+    return static_cast<std::size_t>(parts_of(w.channels, block_channels) * block_depthwise_layout<Form>(w).packed());
+  const panel_layout<Form> panels = plain_in ? conv_layout<Form>(w, true).panels() : block_layout<Form>(w, 0).panels;
+  return static_cast<std::size_t>(panels_of(w.out_channels) * panels.step);
 }
-LAMINA_INLINE std::size_t blocked_scratch(const quantized_blocked_args& a) {
-  const std::size_t factors = static_cast<std::size_t>(a.blocks) * 128;
-  if (block_depthwise_layout::fits(a.w)) return block_depthwise_layout(a.w).bytes + factors;
-  if (a.plain_in) return whole_lines(static_cast<long>(conv_layout<by_fours>(a.w, true).bytes)) + factors;
-  return block_layout(a.w, a.blocks).bytes;
+template <class Form> LAMINA_INLINE std::size_t blocked_scratch(const quantized_blocked_args& a) {
+  const std::size_t factors = whole_lines(a.blocks * block_channels * 8);
+  if (block_depthwise_layout<Form>::fits(a.w)) return block_depthwise_layout<Form>(a.w).bytes + factors;
+  if (a.plain_in) return whole_lines(static_cast<long>(conv_layout<Form>(a.w, true).bytes)) + factors;
+  return block_layout<Form>(a.w, a.blocks).bytes;
 }
-template <bool Added> LAMINA_INLINE void any_blocked_conv(const quantized_blocked_args& a, std::int8_t* memory) {
-  if (block_depthwise_layout::fits(a.w)) {
-    if (a.w.stride_w == 1) block_depthwise<1, Added>(a, memory);
-    else block_depthwise<2, Added>(a, memory);
-  } else if (a.plain_in) block_conv_of_plain<Added>(a, memory);
-  else block_conv<Added>(a, memory);
+template <class Form> LAMINA_INLINE bool blocked_supports(const window& w, bool plain_in) {
+  return w.groups == 1 || (!plain_in && block_depthwise_layout<Form>::fits(w));
+}
+template <class Form> LAMINA_INLINE void pack_blocked(const quantized_blocked_pack_args& a) {
+  if (block_depthwise_layout<Form>::fits(a.w)) pack_block_depthwise<Form>(a);
+  else if (a.plain_in) pack_conv<Form>({a.w, a.weight, a.packed}, true);
+  else pack_blocks<Form>(a);
+}
+template <class Form, bool Added>
+LAMINA_INLINE void any_blocked_conv(const quantized_blocked_args& a, std::int8_t* memory) {
+  if (block_depthwise_layout<Form>::fits(a.w)) {
+    if (a.w.stride_w == 1) block_depthwise<Form, 1, Added>(a, memory);
+    else block_depthwise<Form, 2, Added>(a, memory);
+  } else if (a.plain_in) block_conv_of_plain<Form, Added>(a, memory);
+  else block_conv<Form, Added>(a, memory);
 }
 
-/// Conversion from plain to blocked layout: transposes 16 channels by 16 pixels.
+// ---- conversions, pools and sums ---------------------------------------------------------------------------------------
+
+/// The first `count` of 16 bytes, of which no others are read.
+LAMINA_INLINE bytes16 some_bytes(const std::int8_t* p, long count) {
+#if defined(__AVX512BW__)
+  return __builtin_bit_cast(bytes16, _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << count) - 1), p));
+#else
+  if (count >= 16) return read<bytes16>(p);
+  std::int8_t all[16] = {};
+  copy_bytes(all, p, count);
+  return read<bytes16>(all);
+#endif
+}
+
+/// Conversion from plain to blocked layout: transposes a block of channels by 16 pixels.
 LAMINA_INLINE void plain_to_blocks(const reorder_args& a) {
+  using pixel = bytes<block_channels>;
   const auto* in = static_cast<const std::int8_t*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);
   for (long n = 0; n < a.images; ++n)
-    for (long c = 0; c < a.channels; c += 16) {
-      const long count = a.channels - c < 16 ? a.channels - c : 16;
+    for (long c = 0; c < a.channels; c += block_channels) {
+      const long count = a.channels - c < block_channels ? a.channels - c : block_channels;
       const std::int8_t* from = in + (n * a.channels + c) * a.pixels;
-      for (long p = 0; p < a.pixels; p += 16, out += 256) {
+      for (long p = 0; p < a.pixels; p += 16) {
         const long pixels = a.pixels - p < 16 ? a.pixels - p : 16;
-        const auto mask = static_cast<__mmask16>((1u << pixels) - 1);
         bytes16 v[16];
         LAMINA_UNROLL
-        for (int i = 0; i < 16; ++i)
-          v[i] =
-              i < count ? __builtin_bit_cast(bytes16, _mm_maskz_loadu_epi8(mask, from + i * a.pixels + p)) : bytes16(0);
+        for (int i = 0; i < 16; ++i) v[i] = i < count ? some_bytes(from + i * a.pixels + p, pixels) : bytes16(0);
         turn_square(v);
-        for (int i = 0; i < pixels; ++i) write(out + i * 16, v[i] ^ bytes16(by_fours::flip));
-        if (pixels < 16) out -= (16 - pixels) * 16;
+        for (int i = 0; i < pixels; ++i, out += block_channels)
+          write(out, read<pixel>(&v[i]) ^ pixel(words_of_four::flip));
       }
     }
 }
 LAMINA_INLINE void blocks_to_plain(const reorder_args& a) {
+  using pixel = bytes<block_channels>;
   const auto* in = static_cast<const std::int8_t*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);
   for (long n = 0; n < a.images; ++n)
-    for (long c = 0; c < a.channels; c += 16) {
-      const long count = a.channels - c < 16 ? a.channels - c : 16;
+    for (long c = 0; c < a.channels; c += block_channels) {
+      const long count = a.channels - c < block_channels ? a.channels - c : block_channels;
       std::int8_t* to = out + (n * a.channels + c) * a.pixels;
       for (long p = 0; p < a.pixels; p += 16) {
         const long pixels = a.pixels - p < 16 ? a.pixels - p : 16;
-        const auto mask = static_cast<__mmask16>((1u << pixels) - 1);
-        bytes16 v[16];
+        bytes16 v[16] = {};
         LAMINA_UNROLL
         for (int i = 0; i < 16; ++i)
-          v[i] = i < pixels ? read<bytes16>(in + i * 16) ^ bytes16(by_fours::flip) : bytes16(0);
-        in += pixels * 16;
+          if (i < pixels) write(&v[i], read<pixel>(in + i * block_channels) ^ pixel(words_of_four::flip));
+        in += pixels * block_channels;
         turn_square(v);
-        for (long i = 0; i < count; ++i)
-          _mm_mask_storeu_epi8(to + i * a.pixels + p, mask, __builtin_bit_cast(__m128i, v[i]));
+        for (long i = 0; i < count; ++i) put(to + i * a.pixels + p, v[i], pixels);
       }
     }
 }
 
 LAMINA_INLINE void max_pool_of_blocks(const pool_args& a) {
-  using numbers = std::uint8_t __attribute__((ext_vector_type(16)));
+  using numbers = std::uint8_t __attribute__((ext_vector_type(block_channels)));
   const window& w = a.w;
   const auto* in = static_cast<const std::int8_t*>(a.in);
   auto* out = static_cast<std::int8_t*>(a.out);
   const long maps = a.images * parts_of(w.channels, block_channels);
-  for (long m = 0; m < maps; ++m, in += w.height * w.width * 16)
+  for (long m = 0; m < maps; ++m, in += w.height * w.width * block_channels)
     for (long y = 0; y < w.out_height; ++y) {
       const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      for (long x = 0; x < w.out_width; ++x, out += 16) {
+      for (long x = 0; x < w.out_width; ++x, out += block_channels) {
         const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
         numbers max(0);
         for (long i = rows.begin; i < rows.end; ++i)
           for (long j = columns.begin; j < columns.end; ++j)
-            max = __builtin_elementwise_max(max, read<numbers>(in + (i * w.width + j) * 16));
+            max = __builtin_elementwise_max(max, read<numbers>(in + (i * w.width + j) * block_channels));
         write(out, max);
       }
     }
 }
 
 LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
+  using on = block_register;
+  using words = std::int32_t __attribute__((ext_vector_type(block_channels)));
   const window& w = a.pool.w;
   const auto* in = static_cast<const std::int8_t*>(a.pool.in);
   auto* out = static_cast<std::int8_t*>(a.pool.out);
   const long maps = a.pool.images * parts_of(w.channels, block_channels);
-  const __m512 ratio = _mm512_set1_ps(*a.x_scale / *a.y_scale);
+  const on::floats ratio = on::all(*a.x_scale / *a.y_scale);
   const block_bytes to(*a.y_zero_point, -128, 127);
-  for (long m = 0; m < maps; ++m, in += w.height * w.width * 16)
+  for (long m = 0; m < maps; ++m, in += w.height * w.width * block_channels)
     for (long y = 0; y < w.out_height; ++y) {
       const pool_span rows(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-      for (long x = 0; x < w.out_width; ++x, out += 16) {
+      for (long x = 0; x < w.out_width; ++x, out += block_channels) {
         const pool_span columns(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        __m512i sum = _mm512_setzero_si512();
-        for (long i = rows.begin; i < rows.end; ++i)
-          for (long j = columns.begin; j < columns.end; ++j)
-            sum = _mm512_add_epi32(sum, _mm512_cvtepu8_epi32(read<__m128i>(in + (i * w.width + j) * 16)));
         const long inside = (rows.end - rows.begin) * (columns.end - columns.begin),
                    counted = a.pool.count_padding ? rows.padded * columns.padded : inside;
-        const auto taken = static_cast<std::int32_t>(inside) * (*a.x_zero_point + plus_128);
-        const __m512 v =
-            _mm512_div_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_sub_epi32(sum, _mm512_set1_epi32(taken))), ratio),
-                          _mm512_set1_ps(static_cast<float>(static_cast<std::int32_t>(counted > 0 ? counted : 1))));
-        const __m512i one = to.rounded(v);
-        put_groups(out, to.in_order(one, one, one, one), 1);
+        words sum(-static_cast<std::int32_t>(inside) * (*a.x_zero_point + plus_128));
+        for (long i = rows.begin; i < rows.end; ++i)
+          for (long j = columns.begin; j < columns.end; ++j)
+            sum += __builtin_bit_cast(words, on::widened(in + (i * w.width + j) * block_channels));
+        const on::floats v = on::to_floats(__builtin_bit_cast(on::ints, sum)) * ratio /
+                             on::all(static_cast<float>(static_cast<std::int32_t>(counted > 0 ? counted : 1)));
+        const on::ints one = to.rounded(v);
+        on::put(out, to.in_order(one, one, one, one), 1);
       }
     }
 }
 
 LAMINA_INLINE void add_blocks(const quantized_add_args& a) {
-  const __m512 a_factor = _mm512_set1_ps(*a.a_scale / *a.y_scale), b_factor = _mm512_set1_ps(*a.b_scale / *a.y_scale),
-               a_zero_point = _mm512_set1_ps(static_cast<float>(*a.a_zero_point + plus_128)),
-               b_zero_point = _mm512_set1_ps(static_cast<float>(*a.b_zero_point + plus_128));
+  using on = block_register;
+  const on::floats a_factor = on::all(*a.a_scale / *a.y_scale), b_factor = on::all(*a.b_scale / *a.y_scale),
+                   a_zero_point = on::all(static_cast<float>(*a.a_zero_point + plus_128)),
+                   b_zero_point = on::all(static_cast<float>(*a.b_zero_point + plus_128));
   const block_bytes to(*a.y_zero_point, a.low, a.high);
-  const long groups = a.rows * a.count / 16;
-  for (long g = 0; g < groups; g += 4) {
-    __m512i v[4]{};
-    const long left = groups - g;
+  const long pixels = a.rows * a.count / block_channels;
+  for (long g = 0; g < pixels; g += 4) {
+    on::ints v[4]{};
+    const long left = pixels - g;
     LAMINA_UNROLL
     for (int i = 0; i < 4; ++i)
       if (i < left) {
-        const long p = (g + i) * 16;
-        const __m512 x = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.a + p), a_zero_point), a_factor);
-        const __m512 y = _mm512_mul_ps(_mm512_sub_ps(numbers_of_block(a.b + p), b_zero_point), b_factor);
-        v[i] = to.rounded(_mm512_add_ps(x, y));
+        const long p = (g + i) * block_channels;
+        v[i] = to.rounded((numbers_of_block(a.a + p) - a_zero_point) * a_factor +
+                          (numbers_of_block(a.b + p) - b_zero_point) * b_factor);
       }
-    put_groups(a.y + g * 16, to.in_order(v[0], v[1], v[2], v[3]), left);
+    on::put(a.y + g * block_channels, to.in_order(v[0], v[1], v[2], v[3]), left);
   }
 }
 

@@ -73,17 +73,14 @@ template <class Form> struct conv_layout {
   long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
   /// Size in bytes of the packed weights of a group: words, a sum for each filter, and whether sums saturate.
   long packed_filters() const { return pixels_in_lanes ? words * filters * 4 : panels_of(filters) * panel_step(); }
-  long panel_step() const { return words * panel_columns * numbers + panel_end<Form>; }
+  panel_layout<Form> panels() const { return panel_layout<Form>(words); }
+  long panel_step() const { return panels().step; }
   long packed_bytes() const {
-    return static_cast<long>(
-        whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 + panel_end<Form> - panel_columns * 4 : 0)));
+    return static_cast<long>(whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 + held_bytes<Form> : 0)));
   }
   /// Where the words of a filter are, which is the first one of a panel.
   long words_of(long filter) const { return pixels_in_lanes ? filter * 4 : filter / panel_columns * panel_step(); }
-  long sum_of(long filter) const {
-    return pixels_in_lanes ? packed_filters() + filter * 4
-                           : (filter / panel_columns + 1) * panel_step() - panel_end<Form> + filter % panel_columns * 4;
-  }
+  long sum_of(long filter) const { return pixels_in_lanes ? packed_filters() + filter * 4 : panels().sums_of(filter); }
 };
 
 template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_args& a, bool to_blocks = false) {
@@ -110,10 +107,9 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
           }
       write(packed + to.sum_of(o), sum);
     }
-    if (to.pixels_in_lanes) put_saturates<Form>(packed, to.packed_bytes(), to.packed_filters());
+    if (to.pixels_in_lanes) put_held<Form>(packed, to.packed_bytes(), to.words, to.filters);
     else
-      for (long o = 0; o < to.filters; o += panel_columns)
-        put_saturates<Form>(packed + to.words_of(o), to.panel_step(), to.panel_step() - panel_end<Form>);
+      for (long o = 0; o < to.filters; o += panel_columns) to.panels().put_order(packed + to.words_of(o));
   }
 }
 
@@ -146,7 +142,7 @@ template <class Form, class Result> struct conv_run {
   std::int8_t zero;             // value of padding
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
   const std::int8_t* packed;
-  bool saturates;  // sums of pixels
+  int held;  // products, by sums of pixels
   number* out;
   long first_row, end_row;  // of the results
   Result finished;
@@ -235,7 +231,7 @@ template <class Form, class Result> struct conv_run {
     constexpr long each = NV * Form::lanes;
     for (long x = 0; x < count; x += each) {
       with_rows<max_rows<Form>(NV)>(some, [&]<int MR>() __attribute__((always_inline)) {
-        with_exact_form<Form>(saturates, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        with_exact_form<Form>(held, [&]<class Exact>(Exact) __attribute__((always_inline)) {
           pixel_tile<Exact, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
         });
       });
@@ -291,7 +287,7 @@ template <class Form, class Result> struct conv_run {
       }
       number* to_pixel = out + first * w.out_width + begin;
       filter_tiles<Form, true>(
-          pixels, filters, has.words, at(), x, packed, has.panel_step(),
+          pixels, filters, has.panels(), at(), x, packed,
           [&](long p, int tall, long panel, int wide, const std::int32_t* sums) __attribute__((always_inline)) {
             for (int j = 0; j < wide; ++j) {
               const long o = (panel + j) * panel_columns;
@@ -362,7 +358,7 @@ template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv
                              a.in + (n * w.groups + g) * channels * plane,
                              a.in + (a.first + a.count) * w.groups * channels * plane,
                              packed + has.words_of(a.first_filter),
-                             has.pixels_in_lanes && words_saturate<Form>(packed, has.packed_bytes()),
+                             has.pixels_in_lanes ? held_of<Form>(packed, has.packed_bytes()) : 1,
                              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + first) * results,
                              a.first_row,
                              a.first_row + a.rows,

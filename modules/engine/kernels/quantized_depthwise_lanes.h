@@ -59,7 +59,7 @@ template <class Form> LAMINA_INLINE void pack_depthwise_lanes(const quantized_co
     write(to + has.taps * has.word_bytes, sum);
   }
   for (long p = 0; p < panels_of(w.channels); ++p)
-    put_saturates<Form>(a.packed + p * has.packed(), has.packed(), has.taps * has.word_bytes);
+    put_held<Form>(a.packed + p * has.packed(), has.packed(), has.taps, panel_columns);
 }
 
 /// 16 channels of an image.
@@ -138,17 +138,22 @@ template <class Form, class Result> struct depthwise_lanes_run {
       LAMINA_UNROLL
       for (int j = 0; j < registers_of_pixel; ++j) s[i][j] = Form::none();
     }
-    LAMINA_NO_UNROLL
-    for (long t = 0; t < has.taps; ++t, filters += word_bytes) {
-      const std::int8_t* from = words + at[t];
-      LAMINA_UNROLL
-      for (int j = 0; j < registers_of_pixel; ++j) {
-        const auto tap = Form::words(filters + j * bytes_of_register);
-        LAMINA_UNROLL
-        for (int i = 0; i < N; ++i)
-          s[i][j] = Exact::plus(s[i][j], Form::words(from + i * step + j * bytes_of_register), tap);
-      }
-    }
+    steps<2 * N * registers_of_pixel, Exact::words_at_once == 2>(
+        has.taps, [&]<int Words>(long t, std::integral_constant<int, Words>) __attribute__((always_inline)) {
+          LAMINA_UNROLL
+          for (int j = 0; j < registers_of_pixel; ++j) {
+            typename Form::vector tap[Words], x[Words];
+            LAMINA_UNROLL
+            for (int n = 0; n < Words; ++n)
+              tap[n] = Form::words(filters + (t + n) * word_bytes + j * bytes_of_register);
+            LAMINA_UNROLL
+            for (int i = 0; i < N; ++i) {
+              LAMINA_UNROLL
+              for (int n = 0; n < Words; ++n) x[n] = Form::words(words + at[t + n] + i * step + j * bytes_of_register);
+              s[i][j] = plus<Exact, Words>(s[i][j], x, tap);
+            }
+          }
+        });
     LAMINA_UNROLL
     for (int i = 0; i < N; ++i) {
       alignas(64) std::int32_t sums[panel_columns];
@@ -161,14 +166,14 @@ template <class Form, class Result> struct depthwise_lanes_run {
   LAMINA_INLINE void rows(long count, const std::int8_t* filters, const std::int32_t* bias, const float* factor,
                           number* out, long channels) const {
     constexpr int together = layout::together;
-    const bool saturates = words_saturate<Form>(filters, has.packed());
+    const int held = held_of<Form>(filters, has.packed());
     auto* pixels = reinterpret_cast<number*>(scratch + has.results);
     number* to = pixels;
     for (long y = 0; y < count; ++y) {
       const std::int8_t* words = scratch + has.words + y * w.stride_h * has.pitch * word_bytes;
       long x = 0;
       const auto next = [&]<int N>(std::integral_constant<int, N>) __attribute__((always_inline)) {
-        with_exact_form<Form>(saturates, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        with_exact_form<Form>(held, [&]<class Exact>(Exact) __attribute__((always_inline)) {
           tile<Exact, N>(words + x * w.stride_w * word_bytes, filters, bias, factor, to);
         });
         x += N, to += N * panel_columns;

@@ -100,6 +100,8 @@ inline constexpr int registers = 16;
 
 /// Words of two 16-bit numbers, whose products are added.
 struct by_pairs {
+  using faster = by_pairs;
+  static constexpr int words_at_once = 1;
   static constexpr int numbers = 2, shift = 0, registers_of_sums = this_isa == isa::neon64 ? 2 : 1;
   static constexpr std::int8_t flip = 0;
   static constexpr bool saturates = false;
@@ -172,7 +174,7 @@ struct by_pairs {
 
 /// Words of four bytes, unsigned in x.
 struct words_of_four {
-  static constexpr int numbers = 4, shift = 128, registers_of_sums = 1;
+  static constexpr int numbers = 4, shift = 128, registers_of_sums = 1, words_at_once = 1;
   static constexpr std::int8_t flip = -128;
   static constexpr bool saturates = false;
 #if defined(__AVX512BW__)
@@ -196,6 +198,7 @@ struct words_of_four {
 /// For processors with VNNI in registers of this set. VNNI through inline asm: enabling it for the compiler would leak
 /// it into the other forms.
 struct by_fours : words_of_four {
+  using faster = by_fours;
 #if defined(__AVX512BW__)
   LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
     asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
@@ -216,23 +219,39 @@ struct by_fours : words_of_four {
   }
 };
 
-/// Sums of two products of bytes in 16 bits, which saturate unless weights have 7 bits.
+/// Adds the products of two bytes in 16 bits, which saturates unless weights have 7 bits.
 struct by_split_bytes;
+struct by_two_words;
 struct by_bytes : words_of_four {
   static constexpr bool saturates = true;
-  using exact = by_split_bytes;  // the same words, for any weights
+  // Forms with the same words: for any weights, and for weights of which four products add up in 16 bits.
+  using exact = by_split_bytes;
+  using faster = by_two_words;
 #if defined(__AVX512BW__)
-  LAMINA_INLINE static vector pairs(vector x, vector w, short factor) {
-    return _mm512_madd_epi16(_mm512_maddubs_epi16(x, w), _mm512_set1_epi16(factor));
+  LAMINA_INLINE static vector products(vector x, vector w) { return _mm512_maddubs_epi16(x, w); }
+  LAMINA_INLINE static vector add_shorts(vector a, vector b) { return _mm512_add_epi16(a, b); }
+  LAMINA_INLINE static vector neighbors(vector v, short factor) {
+    return _mm512_madd_epi16(v, _mm512_set1_epi16(factor));
   }
   LAMINA_INLINE static vector add(vector a, vector b) { return _mm512_add_epi32(a, b); }
 #else
-  LAMINA_INLINE static vector pairs(vector x, vector w, short factor) {
-    return _mm256_madd_epi16(_mm256_maddubs_epi16(x, w), _mm256_set1_epi16(factor));
+  LAMINA_INLINE static vector products(vector x, vector w) { return _mm256_maddubs_epi16(x, w); }
+  LAMINA_INLINE static vector add_shorts(vector a, vector b) { return _mm256_add_epi16(a, b); }
+  LAMINA_INLINE static vector neighbors(vector v, short factor) {
+    return _mm256_madd_epi16(v, _mm256_set1_epi16(factor));
   }
   LAMINA_INLINE static vector add(vector a, vector b) { return _mm256_add_epi32(a, b); }
 #endif
+  LAMINA_INLINE static vector pairs(vector x, vector w, short factor) { return neighbors(products(x, w), factor); }
   LAMINA_INLINE static vector plus(vector s, vector x, vector w) { return add(s, pairs(x, w, 1)); }
+};
+/// Adds the products of two words in 16 bits: three multiplications in place of four.
+struct by_two_words : by_bytes {
+  static constexpr int words_at_once = 2;
+  LAMINA_INLINE static vector plus(vector s, vector x, vector w, vector next_x, vector next_w) {
+    return add(s, neighbors(add_shorts(products(x, w), products(next_x, next_w)), 1));
+  }
+  using by_bytes::plus;
 };
 /// A weight is split in two parts, of which none lets a sum saturate: half of it, rounded down, and its last bit.
 struct by_split_bytes : by_bytes {
@@ -247,40 +266,120 @@ struct by_split_bytes : by_bytes {
 
 #endif
 
-/// Whether sums of words of weights saturate: two neighbors of the same sign add up to more than 128.
-LAMINA_INLINE bool any_saturates(const std::int8_t* weights, long bytes) {
-  bool any = false;
-  for (long i = 0; i < bytes; i += 2) {
-    const int a = weights[i], b = weights[i + 1];
-    any |= (a > 0 ? a : 0) + (b > 0 ? b : 0) > 128 || (a < 0 ? a : 0) + (b < 0 ? b : 0) < -128;
+/// Products that sums of 16 bits hold, whatever x: four, of the words at `a` and at `b` of each of `filters` filters, two,
+/// of neighbors in a word, or one.
+LAMINA_INLINE int products_held(const std::int8_t* a, const std::int8_t* b, long filters) {
+  std::int16_t of_two = 0, of_four = 0;  // the largest sum of weights of the same sign
+  for (long i = 0; i < filters * 4; i += 2) {
+    const auto sums = [i](const std::int8_t* w, std::int16_t& above, std::int16_t& below) {
+      const std::int16_t v = w[i], next = w[i + 1], zero = 0;
+      above = static_cast<std::int16_t>((v > zero ? v : zero) + (next > zero ? next : zero));
+      below = static_cast<std::int16_t>(above - v - next);
+    };
+    const auto larger = [](std::int16_t v, std::int16_t w) { return v > w ? v : w; };
+    std::int16_t above, below, more_above, more_below;
+    sums(a, above, below), sums(b, more_above, more_below);
+    of_two = larger(of_two, larger(larger(above, below), larger(more_above, more_below)));
+    of_four = larger(
+        of_four, larger(static_cast<std::int16_t>(above + more_above), static_cast<std::int16_t>(below + more_below)));
   }
-  return any;
+  return of_two > 128 ? 1 : of_four > 128 ? 2 : 4;
 }
-/// Bytes at the end of a panel of 16 filters: the sums of their weights, and whether sums of products saturate.
-template <class Form> inline constexpr long panel_end = panel_columns * 4 + (Form::saturates ? 64 : 0);
-/// Writes in the last line of `all` bytes whether sums of the first `words` bytes saturate.
-template <class Form> LAMINA_INLINE void put_saturates(std::int8_t* packed, long all, long words) {
+/// The same of all words, [word][filter][4], of which neighbors are added.
+LAMINA_INLINE int products_held_of_all(const std::int8_t* words, long count, long filters) {
+  int held = 4;
+  for (long k = 0; k + 1 < count; k += 2) {
+    const int of_pair = products_held(words + k * filters * 4, words + (k + 1) * filters * 4, filters);
+    held = of_pair < held ? of_pair : held;
+  }
+  if (count % 2 == 1) {
+    const std::int8_t* last = words + (count - 1) * filters * 4;
+    if (products_held(last, last, filters) == 1) held = 1;
+  }
+  return held;
+}
+/// Bytes behind packed words of 16 filters: the sums of their weights, and how many products sums hold.
+template <class Form> inline constexpr long held_bytes = Form::saturates ? 64 : 0;
+template <class Form> inline constexpr long panel_end = panel_columns * 4 + held_bytes<Form>;
+/// Writes in the last line of `all` bytes how many products the sums of `words` words of `filters` filters hold.
+template <class Form> LAMINA_INLINE void put_held(std::int8_t* packed, long all, long words, long filters) {
   if constexpr (Form::saturates) {
-    const std::int32_t line[16] = {any_saturates(packed, words)};
+    const std::int32_t line[16] = {products_held_of_all(packed, words, filters)};
     std::memcpy(packed + all - 64, line, sizeof line);
   }
 }
-template <class Form> LAMINA_INLINE bool words_saturate(const std::int8_t* packed, long all) {
-  if constexpr (Form::saturates) return read<std::int32_t>(packed + all - 64) != 0;
-  else return false;
+template <class Form> LAMINA_INLINE int held_of(const std::int8_t* packed, long all) {
+  if constexpr (Form::saturates) return read<std::int32_t>(packed + all - 64);
+  else return 4;
 }
-/// Calls run(form) with the form that is exact for weights.
-template <class Form, class Run> LAMINA_INLINE void with_exact_form(bool saturates, Run run) {
-  if constexpr (Form::saturates)
-    if (saturates) return run(typename Form::exact());
+/// Calls run(form) with the fastest form of those with the same words that is exact.
+template <class Form, class Run> LAMINA_INLINE void with_exact_form(int held, Run run) {
+  if constexpr (Form::saturates) {
+    if (held == 1) return run(typename Form::exact());
+    if (held == 4) return run(typename Form::faster());
+  }
   run(Form());
 }
 
 /// Vectors per panel of 16 lanes.
 template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
-/// Maximum rows of a tile, so that sums, the vectors of a step, a word and a product stay in registers.
+/// Panels of 16 filters: words, and behind them the sums of the weights of each filter. For a form whose sums saturate
+/// also an order of the words in which as many pairs as possible add up in 16 bits.
+template <class Form> struct panel_layout {
+  static constexpr long bytes_of_word = panel_columns * Form::numbers;
+  long words, step;  // bytes from a panel to the next one
+  constexpr explicit panel_layout(long count)
+      : words(count), step(sums() + 64 + (Form::saturates ? 64 + static_cast<long>(whole_lines(4 * count)) : 0)) {}
+  constexpr long sums() const { return words * bytes_of_word; }
+  /// Where the words of the filters of a vector begin.
+  constexpr long of_vector(long vector) const {
+    return vector / whole<Form> * step + vector % whole<Form> * Form::lanes * Form::numbers;
+  }
+  constexpr long sums_of(long filter) const {
+    return filter / panel_columns * step + sums() + filter % panel_columns * 4;
+  }
+  /// Products that sums of 16 bits hold, 1 or 2, and the number of words that are pairs, the first ones of the order.
+  const std::int32_t* held(const std::int8_t* panel) const {
+    return reinterpret_cast<const std::int32_t*>(panel + sums() + 64);
+  }
+  const std::uint32_t* order(const std::int8_t* panel) const {
+    return reinterpret_cast<const std::uint32_t*>(panel + sums() + 128);
+  }
+  /// Finds the order of the words of a panel.
+  LAMINA_APART void put_order(std::int8_t* panel) const {
+    if constexpr (Form::saturates) {
+      constexpr long tried = 32;
+      auto* at = reinterpret_cast<std::uint32_t*>(panel + sums() + 128);
+      std::int32_t numbers[2] = {2, 0};
+      const auto held = [panel](long a, long b) {
+        return products_held(panel + a * bytes_of_word, panel + b * bytes_of_word, panel_columns);
+      };
+      for (long k = 0; k < words; ++k) {
+        at[k] = static_cast<std::uint32_t>(k);
+        if (held(k, k) == 1) numbers[0] = 1;
+      }
+      const auto exchange = [at](long a, long b) {
+        const std::uint32_t word = at[a];
+        at[a] = at[b], at[b] = word;
+      };
+      long paired = 0;
+      for (long end = numbers[0] == 1 ? 0 : words; paired + 1 < end;) {
+        const long stop = end - paired - 1 < tried ? end : paired + 1 + tried;
+        long other = paired + 1;
+        while (other < stop && held(at[paired], at[other]) != 4) ++other;
+        if (other == stop) exchange(paired, --end);  // the word stays alone
+        else exchange(paired + 1, other), paired += 2;
+      }
+      numbers[1] = static_cast<std::int32_t>(paired);
+      std::memcpy(panel + sums() + 64, numbers, sizeof numbers);
+    }
+  }
+};
+
+/// Maximum rows of a tile, so that sums, the vectors of a step, its words and products stay in registers.
 template <class Form> constexpr int max_rows(int vectors) {
-  const int rows = (registers - vectors - 2) / (vectors * Form::registers_of_sums);
+  constexpr int words = Form::saturates ? 2 : 1;  // of a step
+  const int rows = (registers - words * vectors - 2 * words) / (vectors * Form::registers_of_sums);
   const int max = registers == 32 ? 8 : 6;  // limited by the addresses of rows
   return rows < max ? rows : max;
 }
@@ -292,21 +391,65 @@ template <class Form, int NV> inline constexpr int row_of_sums =
     NV < whole<Form> ? static_cast<int>(panel_columns) : NV * Form::lanes;
 template <class Form> inline constexpr int max_sums = 8 * 2 * static_cast<int>(panel_columns);
 
-/// Calls each(k) for all k; with few sums, two steps per iteration.
-template <int Sums, class Each> LAMINA_INLINE void steps(long words, Each each) {
+/// Calls each(k, words), 1 or, if `Two`, 2 words, for all k; with few sums, two steps per iteration.
+template <int Sums, bool Two, class Each> LAMINA_INLINE void steps(long words, Each each) {
+  constexpr std::integral_constant<int, 1> one;
   long k = 0;
-  if constexpr (Sums <= (this_isa == isa::avx2 ? 12 : 4)) LAMINA_NO_UNROLL
-  for (; k + 1 < words; k += 2) each(k), each(k + 1);
+  if constexpr (Two) {
+    LAMINA_NO_UNROLL
+    for (; k + 1 < words; k += 2) each(k, std::integral_constant<int, 2>());
+  } else if constexpr (Sums <= (this_isa == isa::avx2 ? 12 : 4)) {
+    LAMINA_NO_UNROLL
+    for (; k + 1 < words; k += 2) each(k, one), each(k + 1, one);
+  }
   LAMINA_NO_UNROLL
-  for (; k < words; ++k) each(k);
+  for (; k < words; ++k) each(k, one);
+}
+/// Adds the products of the words x[0, Words) and w[0, Words).
+template <class Form, int Words> LAMINA_INLINE typename Form::sums plus(typename Form::sums s,
+                                                                        const typename Form::vector (&x)[Words],
+                                                                        const typename Form::vector (&w)[Words]) {
+  if constexpr (Words == 2) return Form::plus(s, x[0], w[0], x[1], w[1]);
+  else return Form::plus(s, x[0], w[0]);
 }
 
-/// Sums of MR rows of x for the filters of NV vectors.  `at`: byte offsets of the words of a row if `Scattered`; else
-/// the words are contiguous.
+/// Adds the products of the words [first, end) of the order, of which the first `paired` ones are pairs; `order`: null for
+/// forms that have none. `at`: byte offsets of the words of a row if `Scattered`; else the words are contiguous.
+template <class Form, bool Scattered, int MR, int NV>
+LAMINA_INLINE void add_words(typename Form::sums (&s)[MR][NV], const panel_layout<Form>& of, const long* at,
+                             const std::uint32_t* order, long paired, const std::int8_t* const (&row)[MR],
+                             const std::int8_t* weights, long first, long end) {
+  const auto step = [&]<int Words>(long k, std::integral_constant<int, Words>) __attribute__((always_inline)) {
+    long place[Words];
+    typename Form::vector w[NV][Words];
+    LAMINA_UNROLL
+    for (int n = 0; n < Words; ++n) {
+      const long word = Form::saturates ? order[k + n] : k + n;
+      place[n] = Scattered ? at[word] : word * 4;
+      LAMINA_UNROLL
+      for (int j = 0; j < NV; ++j) w[j][n] = Form::filters(weights + word * of.bytes_of_word + of.of_vector(j));
+    }
+    LAMINA_UNROLL
+    for (int i = 0; i < MR; ++i) {
+      typename Form::vector all[Words];
+      LAMINA_UNROLL
+      for (int n = 0; n < Words; ++n) all[n] = Form::everywhere(row[i] + place[n]);
+      LAMINA_UNROLL
+      for (int j = 0; j < NV; ++j) s[i][j] = plus<Form, Words>(s[i][j], all, w[j]);
+    }
+  };
+  if constexpr (Form::words_at_once == 2) {
+    const long last = paired < end ? paired : end;
+    LAMINA_NO_UNROLL
+    for (; first < last; first += 2) step(first, std::integral_constant<int, 2>());
+  }
+  steps<MR * NV, false>(end - first, [&](long n, auto one) __attribute__((always_inline)) { step(first + n, one); });
+}
+
+/// Sums of MR rows of x for the filters of NV vectors, which have one order of their words.
 template <class Form, int MR, int NV, bool Scattered>
-LAMINA_APART void filter_tile(long words, const long* at, const std::int8_t* const* x, const std::int8_t* panel,
-                              long panel_step, std::int32_t* sums) {
-  constexpr int vector_bytes = Form::lanes * Form::numbers;
+LAMINA_APART void filter_tile(const panel_layout<Form>& of, const long* at, const std::int8_t* const* x,
+                              const std::int8_t* panel, std::int32_t* sums) {
   typename Form::sums s[MR][NV];
   const std::int8_t* row[MR];
   LAMINA_UNROLL
@@ -315,20 +458,10 @@ LAMINA_APART void filter_tile(long words, const long* at, const std::int8_t* con
     LAMINA_UNROLL
     for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
   }
-  steps<MR * NV>(words, [&](long k) __attribute__((always_inline)) {
-    const long place = Scattered ? at[k] : k * 4;
-    const std::int8_t* filters = panel + k * panel_columns * Form::numbers;
-    typename Form::vector w[NV];
-    LAMINA_UNROLL
-    for (int j = 0; j < NV; ++j)
-      w[j] = Form::filters(filters + j / whole<Form> * panel_step + j % whole<Form> * vector_bytes);
-    LAMINA_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      const auto all = Form::everywhere(row[i] + place);
-      LAMINA_UNROLL
-      for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], all, w[j]);
-    }
-  });
+  const std::uint32_t* order = nullptr;
+  long paired = 0;
+  if constexpr (Form::saturates) order = of.order(panel), paired = of.held(panel)[1];
+  add_words<Form, Scattered>(s, of, at, order, paired, row, panel, 0, of.words);
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
@@ -346,18 +479,23 @@ template <class Form, int MR, int NV> LAMINA_APART void pixel_tile(long words, c
     LAMINA_UNROLL
     for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
   }
-  steps<MR * NV>(words, [&](long k) __attribute__((always_inline)) {
-    const std::int8_t *from = x + at[k], *of = filter + k * filter_step;
-    typename Form::vector pixels[NV];
-    LAMINA_UNROLL
-    for (int j = 0; j < NV; ++j) pixels[j] = Form::words(from + j * Form::lanes * 4);
-    LAMINA_UNROLL
-    for (int i = 0; i < MR; ++i) {
-      const auto all = Form::everywhere(of + i * 4);
-      LAMINA_UNROLL
-      for (int j = 0; j < NV; ++j) s[i][j] = Form::plus(s[i][j], pixels[j], all);
-    }
-  });
+  steps<MR * NV, Form::words_at_once == 2>(
+      words, [&]<int Words>(long k, std::integral_constant<int, Words>) __attribute__((always_inline)) {
+        typename Form::vector pixels[NV][Words];
+        LAMINA_UNROLL
+        for (int n = 0; n < Words; ++n) {
+          LAMINA_UNROLL
+          for (int j = 0; j < NV; ++j) pixels[j][n] = Form::words(x + at[k + n] + j * Form::lanes * 4);
+        }
+        LAMINA_UNROLL
+        for (int i = 0; i < MR; ++i) {
+          typename Form::vector all[Words];
+          LAMINA_UNROLL
+          for (int n = 0; n < Words; ++n) all[n] = Form::everywhere(filter + (k + n) * filter_step + i * 4);
+          LAMINA_UNROLL
+          for (int j = 0; j < NV; ++j) s[i][j] = plus<Form, Words>(s[i][j], pixels[j], all);
+        }
+      });
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
@@ -386,20 +524,24 @@ template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each eac
 /// Calls each(row, rows, panel, panels, sums) for tiles of the rows x[] and `columns` filters in packed panels; a row
 /// of sums has panels * 16 numbers.
 template <class Form, bool Scattered, class Each>
-LAMINA_INLINE void filter_tiles(long rows, long columns, long words, const long* at, const std::int8_t* const* x,
-                                const std::int8_t* panel, long panel_step, Each each) {
+LAMINA_INLINE void filter_tiles(long rows, long columns, const panel_layout<Form>& of, const long* at,
+                                const std::int8_t* const* x, const std::int8_t* packed, Each each) {
   alignas(64) std::int32_t sums[max_sums<Form>];
-  constexpr int one = max_rows<Form>(whole<Form>), two = max_rows<Form>(2 * whole<Form>);
+  constexpr int one = max_rows<Form>(whole<Form>), two = Form::saturates ? 0 : max_rows<Form>(2 * whole<Form>);
   const auto run = [&]<int NV>(long p, long max, std::integral_constant<int, NV>) __attribute__((always_inline)) {
     constexpr int wide = (NV + whole<Form> - 1) / whole<Form>;
-    const std::int8_t* of = panel + p * panel_step;
-    bool saturates = false;
-    for (int j = 0; j < wide; ++j) saturates |= words_saturate<Form>(of + j * panel_step, panel_step);
+    const std::int8_t* panel = packed + p * of.step;
+    int held = 4;
+    if constexpr (Form::saturates)
+      if (of.held(panel)[0] == 1) held = 1;
     even_parts(rows, max, [&](long r, int tall) __attribute__((always_inline)) {
       with_rows<max_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        with_exact_form<Form>(saturates, [&]<class Exact>(Exact) __attribute__((always_inline)) {
-          filter_tile<Exact, MR, NV, Scattered>(words, at, x + r, of, panel_step, sums);
-        });
+        const auto tile = [&]<class Exact>(Exact) __attribute__((always_inline)) {
+          filter_tile<Exact, MR, NV, Scattered>(panel_layout<Exact>(of.words), at, x + r, panel, sums);
+        };
+        if constexpr (Form::saturates)
+          if (held == 1) return tile(typename Form::exact());
+        tile(typename Form::faster());
       });
       each(r, tall, p, wide, static_cast<const std::int32_t*>(sums));
     });

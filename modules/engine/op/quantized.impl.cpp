@@ -34,23 +34,20 @@ int machine_form(const kernels::quantized_functions& f) {
   return without_vnni ? 0 : f.form();
 }
 // The form of products with weights of some bits. It distinguishes weights packed for different machines.
-int form_of(const emission& e, std::int64_t weight_bits = 8) {
-  const auto& f = functions(e);
+int form_of(const kernels::quantized_functions& f, std::int64_t weight_bits = 8) {
   const int any = machine_form(f);
   return any == 0 && weight_bits <= 7 && f.products[2].linear ? 2 : any;
 }
 const kernels::quantized_products& products(const emission& e, int form) { return functions(e).products[form]; }
-const kernels::quantized_products& products(const emission& e) { return products(e, form_of(e)); }
-// The kernels of images in channel blocks; null if there are none for this instruction set on this machine.
-const kernels::quantized_blocked_functions* blocks_of(lamina::isa set) {
-  const auto& f = kernels::quantized_of(set);
-  return f.blocked && machine_form(f) == 1 ? f.blocked : nullptr;
-}
-// Those that compute a result in channel blocks, which the planner chooses only where they are.
+const kernels::quantized_products& products(const emission& e) { return products(e, form_of(functions(e))); }
+// Kernels that compute a result in channel blocks, which the planner chooses only where they are.
 const kernels::quantized_blocked_functions& blocks_of(const emission& e) { return *functions(e).blocked; }
 
-// Channels of a block.
-constexpr std::int64_t block_channels = 16;
+// Channels of a block, also of other elements.
+std::int64_t block_channels(lamina::isa set) { return kernels::lanes(static_cast<kernels::isa>(set)); }
+std::int64_t block_channels(const emission& e) { return block_channels(e.isa()); }
+// Filters of a panel of packed weights in plain layout.
+constexpr std::int64_t panel_filters = 16;
 
 // Weights packed by `make`, once if they are a state. `moves`: packing keeps each byte, and adds only sums of them.
 buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
@@ -286,7 +283,7 @@ void emit_both(emission& e, kernels::kernel run) {
   whole.low = static_cast<std::int32_t>(at.low), whole.high = static_cast<std::int32_t>(at.high);
   if (e.out(0).form == layout::blocked) {  // same layout
     run = blocks_of(e).add;
-    whole.rows = all / block_channels, whole.count = whole.b_row = block_channels;
+    whole.count = whole.b_row = block_channels(e), whole.rows = all / whole.count;
   }
   // A single row is cut into parts.
   const bool part = whole.rows == 1;
@@ -335,14 +332,16 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const auto& f = blocks_of(e);
-  const std::int64_t blocks = detail::divide_up(y.at(1), block_channels), height = y.at(2);
+  const int form = form_of(functions(e), at.weight_bits);
+  const auto& f = blocks_of(e).convolutions[form];
+  const std::int64_t blocks = detail::divide_up(y.at(1), block_channels(e)), height = y.at(2);
   const bool depthwise = at.conv.groups > 1, plain = e.in(0).form == layout::plain;
   kernels::quantized_blocked_args whole{};
   whole.w = window_of(at.conv, x, w, y);
   whole.plain_in = plain, whole.blocks = blocks, whole.rows = height;
   whole.to = requantization_of(e, at.low, at.high);
-  const std::uint64_t format = 0x71620000u | (depthwise ? 1u : 0u) | (plain ? 2u : 0u);
+  const std::uint64_t format =
+      0x71620000u | (depthwise ? 1u : 0u) | (plain ? 2u : 0u) | static_cast<std::uint64_t>(form) << 4;
   const buffer_ref packed =
       weights_of(e, 3, format, f.packed_bytes(&whole.w, plain), [&](buffer_ref from, buffer_ref to) {
         kernels::quantized_blocked_pack_args p{whole.w, nullptr, nullptr, plain};
@@ -400,8 +399,8 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   // Of many filters that are much larger than the image, each part reads only some; it prepares the whole image.
   const bool direct = order < kernels::conv_order_of_depthwise,
-             by_filters = direct && c.groups == 1 && filters >= 8 * block_channels && w.size() > 4 * x.size(1, 4);
-  const std::int64_t pieces = by_filters ? detail::divide_up(filters, block_channels) : height,
+             by_filters = direct && c.groups == 1 && filters >= 8 * panel_filters && w.size() > 4 * x.size(1, 4);
+  const std::int64_t pieces = by_filters ? detail::divide_up(filters, panel_filters) : height,
                      unit = winograd     ? 2
                             : by_filters ? detail::blocks_of_piece(pieces)
                                          : 1;
@@ -413,7 +412,7 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     a.w = window, a.first = p.first, a.count = p.count, a.rows = height, a.filters = filters;
     if (p.pieces) {
       long &first = by_filters ? a.first_filter : a.first_row, &count = by_filters ? a.filters : a.rows;
-      const std::int64_t step = by_filters ? unit * block_channels : unit;
+      const std::int64_t step = by_filters ? unit * panel_filters : unit;
       first = step * p.first_piece, count = std::min(step * p.pieces, count - first);
     }
     part(a);
@@ -470,7 +469,7 @@ void block_linear::emit(emission& e) {
   whole.y_row = whole.columns;
   whole.zero_point_step = e.in_type(3).dims.rank ? 1 : 0;
   const auto& f = functions(e);
-  const auto form = form_of(e);
+  const auto form = form_of(functions(e));
   const auto depth = x.at(x.rank - 1);
   kernels::block_rows_args round{};
   round.rows = whole.rows, round.depth = depth, round.block = whole.block, round.blocks = whole.blocks;
@@ -504,7 +503,7 @@ void quantized_linear::infer(const attributes& a, view<const tensor_type> in, in
 }
 void quantized_linear::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
-  const int form = form_of(e, at.weight_bits);
+  const int form = form_of(functions(e), at.weight_bits);
   const linear_call call(e, form, 3, at.transposed);
   if (call.all == 0) return;
   e.kernel("packed");
@@ -620,7 +619,7 @@ void integer_linear::infer(const attributes& a, view<const tensor_type> in, infe
   if (const auto y = linear_result(in[0].dims, in[2].dims, a.transposed, out)) out.result(dtype::int32, *y);
 }
 void integer_linear::emit(emission& e) {
-  const linear_call call(e, form_of(e), 2, e.attributes<attributes>().transposed);
+  const linear_call call(e, form_of(functions(e)), 2, e.attributes<attributes>().transposed);
   if (call.all == 0) return;
   e.kernel("packed");
   const auto& f = products(e);
@@ -656,10 +655,12 @@ void quantized_conv2d::infer(const attributes& a, view<const tensor_type> in, in
 image_layouts quantized_conv2d::images(const image_call& c) {
   const auto& at = *static_cast<const attributes*>(c.attributes);
   const shape &x = c.in[0].dims, &w = c.in[3].dims, &y = c.out[0].dims;
-  const auto* f = blocks_of(c.isa);
-  if (!f || twice(at, x, w) || 2 * y.at(1) <= block_channels) return {};
+  const auto& all = kernels::quantized_of(c.isa);
+  const std::int64_t channels = block_channels(c.isa);
+  const auto* f = all.blocked ? &all.blocked->convolutions[form_of(all, at.weight_bits)] : nullptr;
+  if (!f || !f->conv || twice(at, x, w) || 2 * y.at(1) <= channels) return {};
   const kernels::window window = window_of(at.conv, x, w, y);
-  const bool plain = !c.blocked && 2 * x.at(1) <= block_channels && at.conv.groups == 1;
+  const bool plain = !c.blocked && 2 * x.at(1) <= channels && at.conv.groups == 1;
   const bool taken = f->supports(&window, plain) != 0;
   return {taken, taken && !plain};
 }
@@ -670,7 +671,7 @@ void quantized_conv2d::emit(emission& e) {
   kernels::quantized_conv_args whole{};
   whole.repeats = twice(at, x, w) ? 2 : 1;
   whole.to = requantization_of(e, at.low, at.high);
-  const int form = form_of(e, at.weight_bits);
+  const int form = form_of(functions(e), at.weight_bits);
   emit_convolution(e, at.conv, form, 3, whole, products(e, form).conv,
                    [&](auto& a, auto& where) { add_operands(e, a.to, 0, where); });
 }
@@ -687,7 +688,7 @@ void integer_conv2d::infer(const attributes& a, view<const tensor_type> in, infe
 void integer_conv2d::emit(emission& e) {
   kernels::quantized_conv_args whole{};
   whole.repeats = 1;
-  emit_convolution(e, e.attributes<attributes>(), form_of(e), 2, whole, products(e).conv_sums,
+  emit_convolution(e, e.attributes<attributes>(), form_of(functions(e)), 2, whole, products(e).conv_sums,
                    [&](auto& a, auto& where) { where.push_back({&a.to.x_zero_point, e.in(1)}); });
 }
 
@@ -745,7 +746,7 @@ void quantized_avg_pool2d::emit(emission& e) {
   const auto step = at.step();
   const bool blocked = e.out(0).form == layout::blocked;
   const auto run = blocked ? blocks_of(e).average_pool : functions(e).average_pool;
-  const std::int64_t channels = blocked ? detail::divide_up(x.at(1), block_channels) * block_channels : x.at(1);
+  const std::int64_t channels = blocked ? detail::divide_up(x.at(1), block_channels(e)) * block_channels(e) : x.at(1);
   const double flops =
       static_cast<double>(y.size(1, 4)) * static_cast<double>(at.kernel_size.h) * static_cast<double>(at.kernel_size.w);
   emission::cut(x.at(0), flops, [&](std::int64_t first, std::int64_t count) {
