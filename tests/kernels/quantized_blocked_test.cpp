@@ -77,9 +77,7 @@ void check_conv(const quantized_blocked_convolutions* f, const window& w, long i
     const auto blocked = in_blocks(in.data(), images, w.channels, w.height * w.width),
                added = in_blocks(other.data(), images, w.out_channels, pixels);
     buffer<std::int8_t> packed(f->packed_bytes(&w, plain_in)), out(at(images * padded(w.out_channels) * pixels), 1);
-    const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), plain_in};
-    f->pack(&pack, nullptr);
-    BOOST_TEST(packed.guards_intact());
+    pack_weights(f->pack, quantized_blocked_pack_args{w, weight.data(), nullptr, plain_in}, packed);
     for (auto& v : out) v = 77;
     const long all = padded(w.out_channels) / block;
     quantized_blocked_args a{};
@@ -172,8 +170,7 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_none_stay_in_range) {
     buffer<std::int8_t> x(96, 1), y(96, 1), weight(256), packed(f->packed_bytes(&w, 0));
     for (auto& v : x) v = static_cast<std::int8_t>(p.x_zero_point ^ -128);
     fill(weight, false);
-    const quantized_blocked_pack_args pack{w, weight.data(), packed.data(), 0};
-    f->pack(&pack, nullptr);
+    pack_weights(f->pack, quantized_blocked_pack_args{w, weight.data(), nullptr, 0}, packed);
     quantized_blocked_args a{};
     a.w = w, a.count = 1, a.blocks = 16 / block, a.rows = 2, a.in = x.data(), a.packed = packed.data(),
     a.out = y.data(), a.to = p.to;

@@ -42,6 +42,18 @@ inline void fill_weights(buffer<std::int8_t>& b, bool extreme) {
   }
 }
 
+/// Packs weights, twice over different bytes: every byte must be written, because files contain packed weights.
+template <class Args> void pack_weights(kernel pack, Args args, buffer<std::int8_t>& packed) {
+  buffer<std::int8_t> other(packed.size());
+  for (auto& v : other) v = 0x55;
+  for (buffer<std::int8_t>* to : {&other, &packed}) {
+    args.packed = to->data();
+    pack(&args, nullptr);
+    BOOST_TEST(to->guards_intact());
+  }
+  BOOST_TEST(kernel_test::same_bits(std::as_const(packed).data(), std::as_const(other).data(), packed.size()));
+}
+
 /// Parameters of a product besides its operands.
 struct parameters {
   std::vector<std::int32_t> bias;

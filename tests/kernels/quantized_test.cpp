@@ -27,9 +27,7 @@ void check_linear(long rows, long columns, long depth, bool rowwise, bool extrem
       const auto& f = functions().products[form];
       for (auto& v : y) v = 77;
       buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
-      const quantized_linear_pack_args pack{columns, depth, depth, 1, w.data(), packed.data()};
-      f.linear_pack(&pack, nullptr);
-      BOOST_TEST(packed.guards_intact());
+      pack_weights(f.linear_pack, quantized_linear_pack_args{columns, depth, depth, 1, w.data(), nullptr}, packed);
       const quantized_linear_args a{rows,    columns, depth,         x.data(),         depth, packed.data(), y.data(),
                                     columns, p.to,    &w_zero_point, w_zero_point != 0};
       buffer<std::byte> scratch(f.linear_scratch_bytes(&a));
@@ -54,9 +52,7 @@ void check_conv(const window& w, long images, bool extreme, long repeats = 1) {
       const auto& f = functions().products[form];
       for (auto& v : out) v = 77;
       buffer<std::int8_t> packed(f.conv_packed_bytes(&w));
-      const quantized_conv_pack_args pack{w, weight.data(), packed.data()};
-      f.conv_pack(&pack, nullptr);
-      BOOST_TEST(packed.guards_intact());
+      pack_weights(f.conv_pack, quantized_conv_pack_args{w, weight.data(), nullptr}, packed);
       for (auto& v : sums) v = 77;
       const long filters = w.out_channels / w.groups;
       quantized_conv_args a{w,       0,   images, 0, w.out_height, 0, filters, repeats, image.data(), packed.data(),
@@ -505,8 +501,8 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
           for (int form = 0; form < forms(); ++form) {
             const auto& f = functions().products[form];
             buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
-            const quantized_linear_pack_args pack{columns, depth, w_column, w_depth, w.data(), packed.data()};
-            f.linear_pack(&pack, nullptr);
+            pack_weights(f.linear_pack,
+                         quantized_linear_pack_args{columns, depth, w_column, w_depth, w.data(), nullptr}, packed);
             buffer<std::int32_t> y(at(rows * columns), 1);
             const auto w_zero_point = static_cast<std::int8_t>(depth == 31 ? 0 : random_to(-128, 127));
             const bool has_w_zero_point = depth != 3;

@@ -22,7 +22,7 @@ struct block_register {
   LAMINA_INLINE static floats to_floats(ints v) { return _mm512_cvtepi32_ps(v); }
   LAMINA_INLINE static ints to_ints(floats v) { return _mm512_cvtps_epi32(v); }
   LAMINA_INLINE static ints widened(const std::int8_t* p) { return _mm512_cvtepu8_epi32(read<__m128i>(p)); }
-  LAMINA_INLINE static floats whole(floats v) { return _mm512_roundscale_ps(v, 0); }
+  LAMINA_INLINE static floats to_whole(floats v) { return _mm512_roundscale_ps(v, 0); }
   LAMINA_INLINE static floats min(floats a, floats b) { return _mm512_min_ps(a, b); }
   LAMINA_INLINE static floats max(floats a, floats b) { return _mm512_max_ps(a, b); }
   LAMINA_INLINE static ints max_bytes(ints a, ints b) { return _mm512_max_epu8(a, b); }
@@ -65,7 +65,7 @@ struct block_register {
   LAMINA_INLINE static ints widened(const std::int8_t* p) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
   }
-  LAMINA_INLINE static floats whole(floats v) { return _mm256_round_ps(v, 0); }
+  LAMINA_INLINE static floats to_whole(floats v) { return _mm256_round_ps(v, 0); }
   LAMINA_INLINE static floats min(floats a, floats b) { return _mm256_min_ps(a, b); }
   LAMINA_INLINE static floats max(floats a, floats b) { return _mm256_max_ps(a, b); }
   LAMINA_INLINE static ints max_bytes(ints a, ints b) { return _mm256_max_epu8(a, b); }
@@ -140,7 +140,7 @@ struct added {
         b_zero_point(static_cast<float>(*a.b_zero_point + plus_128)),
         to(*a.sum_zero_point, a.sum_low, a.sum_high) {}
   LAMINA_INLINE on::ints operator()(on::floats v, const block_bytes& from, const std::int8_t* other) const {
-    const on::floats whole = on::whole(on::min(from.max, on::max(v, on::all(least))));
+    const on::floats whole = on::to_whole(on::min(from.max, on::max(v, on::all(least))));
     return to.rounded((whole - on::all(a_zero_point)) * on::all(a_factor) +
                       (numbers_of_block(other) - on::all(b_zero_point)) * on::all(b_factor));
   }

@@ -54,48 +54,69 @@ constexpr bool is_far(const window& w, long panel_step) { return panels_of(w.out
 inline constexpr int words_between = registers == 32 ? 16 : 64;
 /// Maximum number of pixels of a tile, and of its blocks of filters, which have one order of their words.
 template <class Form> inline constexpr int pixels_of_tile = registers == 32 ? 8 : Form::saturates ? 4 : 6;
-template <class Form> inline constexpr int blocks_of_tile = Form::saturates ? whole<Form> : 2;
+template <class Form> inline constexpr int blocks_of_tile = Form::ordered ? whole<Form> : 2;
 
-/// MR pixels of NV blocks of filters with stride `out_step`. `b_at`: offset from a result to its addend. `Exact`: the
-/// form of the products.
+/// What the tiles of a few blocks of filters read.
+struct block_filters {
+  const std::int8_t* words;
+  const std::uint32_t* order;
+  long paired;
+  const std::int32_t* bias;
+  const float* factor;
+  const std::int8_t* later;  // weights that later tiles read, of which each tile prefetches `lines` lines at a time
+  long lines;
+};
+/// Results and addends: the stride of blocks, and the offset from a result to its addend.
+struct block_place {
+  long step, b_at;
+};
+
+/// `tiles` times MR pixels of NV blocks of filters. `Exact`: the form of the products.
 template <class Form, class Exact, int MR, int NV, bool Added>
-LAMINA_APART void block_tile(const block_product<Form>& of, const std::int8_t* const* x, const std::int8_t* panel,
-                             const std::int32_t* bias, const float* factor, std::int8_t* out, long out_step, long b_at,
-                             const std::int8_t* ahead, long lines, const std::uint32_t* order, long paired) {
+LAMINA_APART void block_run(const block_product<Form>& of, const block_filters& filters, long tiles,
+                            const std::int8_t* const* x, std::int8_t* out, const block_place& place) {
   using on = block_register;
-  typename Form::sums s[MR][NV];
-  const std::int8_t* row[MR];
-  LAMINA_UNROLL
-  for (int j = 0; j < NV; ++j) {
-    const auto first = read<typename Form::sums>(bias + block_channels * j);
-    LAMINA_UNROLL
-    for (int i = 0; i < MR; ++i) s[i][j] = first;
-  }
-  LAMINA_UNROLL
-  for (int i = 0; i < MR; ++i) row[i] = x[i];
   const panel_layout<Exact> panels(of.panels.words);
-  const long *at = of.at, words = panels.words;
+  const long *at = of.at, words = panels.words, lines = filters.lines, paired = filters.paired, out_step = place.step,
+             b_at = place.b_at;
+  const std::int8_t *weights = filters.words, *later = filters.later;
+  const std::uint32_t* order = filters.order;
+  const std::int32_t* bias = filters.bias;
+  const float* factor = filters.factor;
   LAMINA_NO_UNROLL
-  for (long first = 0; first < words; first += words_between) {
-    LAMINA_NO_UNROLL
-    for (long i = 0; i < lines; ++i, ahead += 64) __builtin_prefetch(ahead, 0, 2);
-    add_words<Exact, true>(s, panels, at, order, paired, row, panel, first,
-                           words < first + words_between ? words : first + words_between);
-  }
-  LAMINA_UNROLL
-  for (int j = 0; j < NV; ++j) {
-    const auto f = read<on::floats>(factor + block_channels * j);
-    const auto number = [&](int i) __attribute__((always_inline)) {
-      if (i >= MR) return on::ints{};
-      const on::floats v = on::to_floats(s[i < MR ? i : 0][j]) * f;
-      if constexpr (Added) return of.more(v, of.to, out + b_at + j * out_step + i * block_channels);
-      else return of.to.rounded(v);
-    };
-    const block_bytes& to = Added ? of.more.to : of.to;
+  for (long t = 0; t < tiles; ++t, x += MR, out += MR * block_channels) {
+    typename Form::sums s[MR][NV];
+    const std::int8_t* row[MR];
     LAMINA_UNROLL
-    for (int i = 0; i < MR; i += 4)
-      on::put(out + j * out_step + i * block_channels,
-              to.in_order(number(i), number(i + 1), number(i + 2), number(i + 3)), MR - i);
+    for (int j = 0; j < NV; ++j) {
+      const auto first = read<typename Form::sums>(bias + block_channels * j);
+      LAMINA_UNROLL
+      for (int i = 0; i < MR; ++i) s[i][j] = first;
+    }
+    LAMINA_UNROLL
+    for (int i = 0; i < MR; ++i) row[i] = x[i];
+    LAMINA_NO_UNROLL
+    for (long first = 0; first < words; first += words_between) {
+      LAMINA_NO_UNROLL
+      for (long i = 0; i < lines; ++i, later += 64) __builtin_prefetch(later, 0, 2);
+      add_words<Exact, true>(s, panels, at, order, paired, row, weights, first,
+                             words < first + words_between ? words : first + words_between);
+    }
+    LAMINA_UNROLL
+    for (int j = 0; j < NV; ++j) {
+      const auto f = read<on::floats>(factor + block_channels * j);
+      const auto number = [&](int i) __attribute__((always_inline)) {
+        if (i >= MR) return on::ints{};
+        const on::floats v = on::to_floats(s[i < MR ? i : 0][j]) * f;
+        if constexpr (Added) return of.more(v, of.to, out + b_at + j * out_step + i * block_channels);
+        else return of.to.rounded(v);
+      };
+      const block_bytes& to = Added ? of.more.to : of.to;
+      LAMINA_UNROLL
+      for (int i = 0; i < MR; i += 4)
+        on::put(out + j * out_step + i * block_channels,
+                to.in_order(number(i), number(i + 1), number(i + 2), number(i + 3)), MR - i);
+    }
   }
 }
 
@@ -103,40 +124,38 @@ LAMINA_APART void block_tile(const block_product<Form>& of, const std::int8_t* c
 template <class Form, bool Added> LAMINA_INLINE void block_tiles(const block_product<Form>& of, long pixels,
                                                                  const std::int8_t* const* x, long first, long blocks,
                                                                  const std::int8_t* packed, const factors& by,
-                                                                 std::int8_t* out, long out_step, long b_at) {
-  const long tiles = parts_of(pixels, pixels_of_tile<Form>),
-             iterations = tiles * parts_of(of.panels.words, words_between),
-             lines = of.far ? parts_of(2 * of.panels.step / whole<Form>, 64 * iterations) : 0;
+                                                                 std::int8_t* out, const block_place& place) {
+  constexpr int most = pixels_of_tile<Form>;
+  const long tiles = parts_of(pixels, most), least = pixels / tiles, larger = pixels % tiles,
+             chunks = parts_of(of.panels.words, words_between);
   const auto run = [&]<int NV>(long k, std::integral_constant<int, NV>) __attribute__((always_inline)) {
-    const std::int8_t *weights = packed + of.panels.of_vector(first + k),
-                      *panel = packed + (first + k) / whole<Form> * of.panels.step,
-                      *ahead = weights + 2 / whole<Form> * of.panels.step;
-    const std::uint32_t* order = nullptr;
-    long held = 4, paired = 0;
-    if constexpr (Form::saturates)
-      order = of.panels.order(panel), held = of.panels.held(panel)[0], paired = of.panels.held(panel)[1];
-    const auto tile = [&]<class Exact, int MR>(Exact, long p, std::integral_constant<int, MR>)
-                          __attribute__((always_inline)) {
-                            block_tile<Form, Exact, MR, NV, Added>(
-                                of, x + p, weights, by.bias + k * block_channels, by.factor + k * block_channels,
-                                out + k * out_step + p * block_channels, out_step, b_at, ahead, lines, order, paired);
-                          };
-    if constexpr (Form::saturates)
-      if (held == 1) {
-        for (long p = 0; p < pixels; ++p) tile(typename Form::exact(), p, std::integral_constant<int, 1>());
-        return;
-      }
-    even_parts(pixels, pixels_of_tile<Form>, [&](long p, int tall) __attribute__((always_inline)) {
-      with_rows<pixels_of_tile<Form>>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        tile(typename Form::faster(), p, std::integral_constant<int, MR>());
+    const std::int8_t* panel = packed + (first + k) / whole<Form> * of.panels.step;
+    const auto words = of.panels.ordered(panel);
+    block_filters filters{packed + of.panels.of_vector(first + k),
+                          of.panels.order(panel),
+                          words.paired,
+                          by.bias + k * block_channels,
+                          by.factor + k * block_channels,
+                          panel + blocks_of_tile<Form> / whole<Form> * of.panels.step,
+                          0};
+    // All tiles together prefetch the panels of the next ones.
+    if (of.far) filters.lines = parts_of(blocks_of_tile<Form> / whole<Form> * of.panels.step, 64 * tiles * chunks);
+    const auto tiles_of = [&](long rows, long p, long count) __attribute__((always_inline)) {
+      with_rows<most>(static_cast<int>(rows), [&]<int MR>() __attribute__((always_inline)) {
+        with_panel_form<Form>(words, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+          block_run<Form, Exact, MR, NV, Added>(of, filters, count, x + p, out + k * place.step + p * block_channels,
+                                                place);
+        });
       });
-      ahead += lines * 64 * (iterations / tiles);
-    });
+      filters.later += filters.lines * 64 * chunks * count;
+    };
+    if (larger) tiles_of(least + 1, 0, larger);
+    tiles_of(least, (least + 1) * larger, tiles - larger);
   };
-  long k = 0;
-  // Blocks of one tile are in one panel, or the first ones of panels.
-  if (whole<Form> > 1 && first % whole<Form> && blocks) run(k++, std::integral_constant<int, 1>());
   constexpr int together = blocks_of_tile<Form>;
+  long k = 0;
+  if (whole<Form> > 1 && first % whole<Form> && blocks)
+    run(k++, std::integral_constant<int, 1>());  // the end of a panel
   for (; k + together <= blocks; k += together) run(k, std::integral_constant<int, together>());
   if (k < blocks) run(k, std::integral_constant<int, 1>());
 }
@@ -206,7 +225,8 @@ LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_p
   constexpr long at_once = block_layout<Form>::pixels_at_once;
   const window& w = a.w;
   const std::int8_t* x[at_once];
-  const long all = count * w.out_width, out_step = w.out_height * w.out_width * block_channels;
+  const long all = count * w.out_width;
+  const block_place place{w.out_height * w.out_width * block_channels, b_at};
   for (long begin = 0, row = 0, column = 0; begin < all; begin += at_once) {
     const long pixels = all - begin < at_once ? all - begin : at_once;
     for (long p = 0; p < pixels; ++p) {
@@ -214,7 +234,7 @@ LAMINA_INLINE void rows_of_blocks(const quantized_blocked_args& a, const block_p
       if (++column == w.out_width) column = 0, ++row;
     }
     block_tiles<Form, Added>(of, pixels, x, a.first_block, a.blocks, a.packed, by,
-                             out + (first * w.out_width + begin) * block_channels, out_step, b_at);
+                             out + (first * w.out_width + begin) * block_channels, place);
   }
 }
 
@@ -290,7 +310,7 @@ LAMINA_INLINE void block_conv_of_plain(const quantized_blocked_args& a, std::int
                   a.in + n * image,
                   a.in + (a.first + a.count) * image,
                   a.packed,
-                  1,
+                  fits::two,
                   nullptr,
                   0,
                   0,
@@ -313,10 +333,10 @@ template <class Form> LAMINA_INLINE void pack_blocks(const quantized_blocked_pac
   const long size = w.channels * taps;
   for (long o = 0; o < w.out_channels; ++o) {
     const std::int8_t* filter = a.weight + o * size;
-    std::int8_t *panel = a.packed + o / 16 * panels.step, *to = panel + o % 16 * 4;
+    std::int8_t* to = a.packed + o / panel_columns * panels.step + o % panel_columns * 4;
     for (long c = 0; c < w.channels; c += 4) {
       const long count = w.channels - c < 4 ? w.channels - c : 4;
-      for (long t = 0; t < taps; ++t, to += 64)
+      for (long t = 0; t < taps; ++t, to += panels.bytes_of_word)
         if (count == 4) {
           const std::int8_t* from = filter + c * taps + t;
           write(to, bytes<4>{from[0], from[taps], from[2 * taps], from[3 * taps]});
@@ -325,10 +345,11 @@ template <class Form> LAMINA_INLINE void pack_blocks(const quantized_blocked_pac
     }
     std::int32_t sum = 0;
     LAMINA_IN_PAIRS for (long k = 0; k < size; ++k) sum += filter[k];
-    write(panel + panels.sums() + o % 16 * 4, sum);
+    write(a.packed + panels.sums_of(o), sum);
   }
   for (long p = 0; p < all; ++p) panels.put_order(a.packed + p * panels.step);
 }
+
 // ---- depthwise -------------------------------------------------------------------------------------------------------
 
 /// Four taps of a kernel row at a time: bytes of four pixels are combined to words of one channel, in the lanes of four
@@ -352,7 +373,7 @@ template <class Form> struct block_depthwise_layout {
   }
   static constexpr long bytes_of_word = block_channels * 4;
   /// Size in bytes of the packed weights of a block: words, a sum for each channel, and how many products sums hold.
-  long packed() const { return words * bytes_of_word + 64 + (Form::saturates ? 64 : 0); }
+  long packed() const { return words * bytes_of_word + 64 + fits_bytes<Form>; }
   static bool fits(const window& w) {
     return w.groups == w.channels && w.out_channels == w.channels && w.groups > 1 &&
            (w.stride_w == 1 || (w.stride_w == 2 && w.dilation_w == 1));
@@ -376,7 +397,7 @@ template <class Form> LAMINA_INLINE void pack_block_depthwise(const quantized_bl
     write(to + has.words * has.bytes_of_word, sum);
   }
   for (long k = 0; k < blocks; ++k)
-    put_held<Form>(a.packed + k * has.packed(), has.packed(), has.words, block_channels);
+    put_fits<Form>(a.packed + k * has.packed(), has.packed(), has.words, block_channels);
 }
 
 /// Loads four pixels, Stride apart.
@@ -392,8 +413,8 @@ template <class Form, class Exact, int Stride, bool Added> struct block_depthwis
   block_bytes to;
   added more;
 
-  /// Where the numbers of register v of a word are: each has four channels of pixels, those of a block one after another.
-  static constexpr long part(int v) { return v * 4 % block_channels; }
+  /// The first of four channels of the pixels in register v of a word.
+  static constexpr long first_channel(int v) { return v * 4 % block_channels; }
   /// Adds the products of `Taps` taps of a kernel row, at most four.
   template <int Taps> LAMINA_INLINE void add(on::ints (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
     const on::ints a = four_pixels<Stride, 0>(p, w.dilation_w);
@@ -408,7 +429,7 @@ template <class Form, class Exact, int Stride, bool Added> struct block_depthwis
     const on::ints x[4] = {on::low_shorts(first, next_first), on::high_shorts(first, next_first),
                            on::low_shorts(last, next_last), on::high_shorts(last, next_last)};
     LAMINA_UNROLL
-    for (int v = 0; v < 4; ++v) s[v] = Exact::plus(s[v], x[v], on::four_everywhere(weights + part(v) * 4));
+    for (int v = 0; v < 4; ++v) s[v] = Exact::plus(s[v], x[v], on::four_everywhere(weights + first_channel(v) * 4));
   }
   LAMINA_INLINE void add_any(long taps, on::ints (&s)[4], const std::int8_t* p, const std::int8_t* weights) const {
     if (taps >= 4) add<4>(s, p, weights);
@@ -424,8 +445,8 @@ template <class Form, class Exact, int Stride, bool Added> struct block_depthwis
     on::ints first[4];
     LAMINA_UNROLL
     for (int v = 0; v < 4; ++v) {
-      f[v] = on::four_floats_everywhere(factor + part(v));
-      first[v] = on::four_everywhere(bias + part(v));
+      f[v] = on::four_floats_everywhere(factor + first_channel(v));
+      first[v] = on::four_everywhere(bias + first_channel(v));
     }
     const long row_step = w.dilation_h * pitch * block_channels;
     LAMINA_NO_UNROLL
@@ -493,10 +514,10 @@ LAMINA_APART void block_depthwise(const quantized_blocked_args& a, std::int8_t* 
   for (long n = a.first; n < a.first + a.count; ++n)
     for (long k = 0; k < a.blocks; ++k) {
       const std::int8_t* weights = a.packed + (a.first_block + k) * has.packed();
-      const int held = held_of<Form>(weights, has.packed());
-      with_exact_form<Form>(held == 1 ? 1 : 2, [&]<class Exact>(Exact) __attribute__((always_inline)) {
-        block_depthwise_run<Form, Exact, Stride, Added>{a.w, has, to, more}.run(a, n, k, memory, weights, by);
-      });
+      with_exact_form<Form, false>(
+          fits_in<Form>(weights, has.packed()), [&]<class Exact>(Exact) __attribute__((always_inline)) {
+            block_depthwise_run<Form, Exact, Stride, Added>{a.w, has, to, more}.run(a, n, k, memory, weights, by);
+          });
     }
 }
 

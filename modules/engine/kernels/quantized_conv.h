@@ -71,12 +71,13 @@ template <class Form> struct conv_layout {
   }
   /// First input column of a tap of a kernel row.
   long column_of(const window& w, long tap) const { return tap * (by_channels ? 1 : numbers) * w.dilation_w; }
-  /// Size in bytes of the packed weights of a group: words, a sum for each filter, and whether sums saturate.
+  /// Size in bytes of the words of a group, or of its panels.
   long packed_filters() const { return pixels_in_lanes ? words * filters * 4 : panels_of(filters) * panel_step(); }
   panel_layout<Form> panels() const { return panel_layout<Form>(words); }
   long panel_step() const { return panels().step; }
+  /// Size in bytes of the packed weights of a group: panels, or words, a sum for each filter, and `fits`.
   long packed_bytes() const {
-    return static_cast<long>(whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 + held_bytes<Form> : 0)));
+    return static_cast<long>(whole_lines(packed_filters() + (pixels_in_lanes ? filters * 4 + fits_bytes<Form> : 0)));
   }
   /// Where the words of a filter are, which is the first one of a panel.
   long words_of(long filter) const { return pixels_in_lanes ? filter * 4 : filter / panel_columns * panel_step(); }
@@ -107,7 +108,7 @@ template <class Form> LAMINA_INLINE void pack_conv(const quantized_conv_pack_arg
           }
       write(packed + to.sum_of(o), sum);
     }
-    if (to.pixels_in_lanes) put_held<Form>(packed, to.packed_bytes(), to.words, to.filters);
+    if (to.pixels_in_lanes) put_fits<Form>(packed, to.packed_bytes(), to.words, to.filters);
     else
       for (long o = 0; o < to.filters; o += panel_columns) to.panels().put_order(packed + to.words_of(o));
   }
@@ -142,7 +143,7 @@ template <class Form, class Result> struct conv_run {
   std::int8_t zero;             // value of padding
   const std::int8_t *in, *end;  // the group's first channel; the end of the images
   const std::int8_t* packed;
-  int held;  // products, by sums of pixels
+  fits weights;  // if lanes are pixels
   number* out;
   long first_row, end_row;  // of the results
   Result finished;
@@ -231,7 +232,7 @@ template <class Form, class Result> struct conv_run {
     constexpr long each = NV * Form::lanes;
     for (long x = 0; x < count; x += each) {
       with_rows<max_rows<Form>(NV)>(some, [&]<int MR>() __attribute__((always_inline)) {
-        with_exact_form<Form>(held, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        with_exact_form<Form>(weights, [&]<class Exact>(Exact) __attribute__((always_inline)) {
           pixel_tile<Exact, MR, NV>(has.words, where, words + x * 4, packed + o * 4, has.filters * 4, sums);
         });
       });
@@ -358,7 +359,7 @@ template <class Form, class Result> LAMINA_INLINE void conv(const quantized_conv
                              a.in + (n * w.groups + g) * channels * plane,
                              a.in + (a.first + a.count) * w.groups * channels * plane,
                              packed + has.words_of(a.first_filter),
-                             has.pixels_in_lanes ? held_of<Form>(packed, has.packed_bytes()) : 1,
+                             has.pixels_in_lanes ? fits_in<Form>(packed, has.packed_bytes()) : fits::two,
                              static_cast<typename Result::number*>(a.out) + (n * w.out_channels + first) * results,
                              a.first_row,
                              a.first_row + a.rows,

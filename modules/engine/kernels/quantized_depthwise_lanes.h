@@ -59,7 +59,7 @@ template <class Form> LAMINA_INLINE void pack_depthwise_lanes(const quantized_co
     write(to + has.taps * has.word_bytes, sum);
   }
   for (long p = 0; p < panels_of(w.channels); ++p)
-    put_held<Form>(a.packed + p * has.packed(), has.packed(), has.taps, panel_columns);
+    put_fits<Form>(a.packed + p * has.packed(), has.packed(), has.taps, panel_columns);
 }
 
 /// 16 channels of an image.
@@ -166,14 +166,14 @@ template <class Form, class Result> struct depthwise_lanes_run {
   LAMINA_INLINE void rows(long count, const std::int8_t* filters, const std::int32_t* bias, const float* factor,
                           number* out, long channels) const {
     constexpr int together = layout::together;
-    const int held = held_of<Form>(filters, has.packed());
+    const fits weights = fits_in<Form>(filters, has.packed());
     auto* pixels = reinterpret_cast<number*>(scratch + has.results);
     number* to = pixels;
     for (long y = 0; y < count; ++y) {
       const std::int8_t* words = scratch + has.words + y * w.stride_h * has.pitch * word_bytes;
       long x = 0;
       const auto next = [&]<int N>(std::integral_constant<int, N>) __attribute__((always_inline)) {
-        with_exact_form<Form>(held, [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        with_exact_form<Form>(weights, [&]<class Exact>(Exact) __attribute__((always_inline)) {
           tile<Exact, N>(words + x * w.stride_w * word_bytes, filters, bias, factor, to);
         });
         x += N, to += N * panel_columns;

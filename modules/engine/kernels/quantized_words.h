@@ -90,7 +90,7 @@ LAMINA_INLINE void put(std::int32_t* to, sums16 v, long count) {
 // ---- forms ----------------------------------------------------------------------------------------------------------
 
 // Product forms.  `x` is the operand with a zero point; filters have none. `shift` is the constant that a form adds to
-// each number of x.
+// each number of x. `saturates`: sums are exact only for small weights. `ordered`: panels have an order of their words.
 
 #if defined(__AVX512BW__) || defined(__aarch64__)
 inline constexpr int registers = 32;
@@ -100,11 +100,10 @@ inline constexpr int registers = 16;
 
 /// Words of two 16-bit numbers, whose products are added.
 struct by_pairs {
-  using faster = by_pairs;
   static constexpr int words_at_once = 1;
   static constexpr int numbers = 2, shift = 0, registers_of_sums = this_isa == isa::neon64 ? 2 : 1;
   static constexpr std::int8_t flip = 0;
-  static constexpr bool saturates = false;
+  static constexpr bool saturates = false, ordered = false;
 #if defined(__AVX512BW__)
   static constexpr int lanes = 16;
   using vector = __m512i;
@@ -176,7 +175,7 @@ struct by_pairs {
 struct words_of_four {
   static constexpr int numbers = 4, shift = 128, registers_of_sums = 1, words_at_once = 1;
   static constexpr std::int8_t flip = -128;
-  static constexpr bool saturates = false;
+  static constexpr bool saturates = false, ordered = false;
 #if defined(__AVX512BW__)
   static constexpr int lanes = 16;
   using vector = __m512i;
@@ -198,7 +197,6 @@ struct words_of_four {
 /// For processors with VNNI in registers of this set. VNNI through inline asm: enabling it for the compiler would leak
 /// it into the other forms.
 struct by_fours : words_of_four {
-  using faster = by_fours;
 #if defined(__AVX512BW__)
   LAMINA_INLINE static vector plus(vector s, vector x, vector w) {
     asm("vpdpbusd %2, %1, %0" : "+v"(s) : "v"(x), "v"(w));
@@ -223,10 +221,10 @@ struct by_fours : words_of_four {
 struct by_split_bytes;
 struct by_two_words;
 struct by_bytes : words_of_four {
-  static constexpr bool saturates = true;
-  // Forms with the same words: for any weights, and for weights of which four products add up in 16 bits.
-  using exact = by_split_bytes;
-  using faster = by_two_words;
+  static constexpr bool saturates = true, ordered = true;
+  // Forms with the same words for weights of which 16 bits hold one product, and four.
+  using for_one = by_split_bytes;
+  using for_four = by_two_words;
 #if defined(__AVX512BW__)
   LAMINA_INLINE static vector products(vector x, vector w) { return _mm512_maddubs_epi16(x, w); }
   LAMINA_INLINE static vector add_shorts(vector a, vector b) { return _mm512_add_epi16(a, b); }
@@ -266,9 +264,11 @@ struct by_split_bytes : by_bytes {
 
 #endif
 
-/// Products that sums of 16 bits hold, whatever x: four, of the words at `a` and at `b` of each of `filters` filters, two,
-/// of neighbors in a word, or one.
-LAMINA_INLINE int products_held(const std::int8_t* a, const std::int8_t* b, long filters) {
+/// How many products with the weights of a filter 16 bits hold, whatever x is: of neighbors in two words, in one word,
+/// or a single one.
+enum class fits : std::int32_t { one = 1, two = 2, four = 4 };
+/// For the words at `a` and `b` of each of `filters` filters.
+LAMINA_INLINE fits fits_of_words(const std::int8_t* a, const std::int8_t* b, long filters) {
   std::int16_t of_two = 0, of_four = 0;  // the largest sum of weights of the same sign
   for (long i = 0; i < filters * 4; i += 2) {
     const auto sums = [i](const std::int8_t* w, std::int16_t& above, std::int16_t& below) {
@@ -283,53 +283,56 @@ LAMINA_INLINE int products_held(const std::int8_t* a, const std::int8_t* b, long
     of_four = larger(
         of_four, larger(static_cast<std::int16_t>(above + more_above), static_cast<std::int16_t>(below + more_below)));
   }
-  return of_two > 128 ? 1 : of_four > 128 ? 2 : 4;
+  return of_two > 128 ? fits::one : of_four > 128 ? fits::two : fits::four;
 }
-/// The same of all words, [word][filter][4], of which neighbors are added.
-LAMINA_INLINE int products_held_of_all(const std::int8_t* words, long count, long filters) {
-  int held = 4;
-  for (long k = 0; k + 1 < count; k += 2) {
-    const int of_pair = products_held(words + k * filters * 4, words + (k + 1) * filters * 4, filters);
-    held = of_pair < held ? of_pair : held;
+/// The same of all words, [word][filter][4]: four if those of each two neighbors fit.
+LAMINA_INLINE fits fits_of_all(const std::int8_t* words, long count, long filters) {
+  fits all = fits::four;
+  for (long k = 0; k < count; k += 2) {
+    const std::int8_t *first = words + k * filters * 4, *next = first + (k + 1 < count) * filters * 4;
+    const fits of_pair = fits_of_words(first, next, filters);
+    if (of_pair < all && (next != first || of_pair == fits::one)) all = of_pair;
   }
-  if (count % 2 == 1) {
-    const std::int8_t* last = words + (count - 1) * filters * 4;
-    if (products_held(last, last, filters) == 1) held = 1;
-  }
-  return held;
+  return all;
 }
-/// Bytes behind packed words of 16 filters: the sums of their weights, and how many products sums hold.
-template <class Form> inline constexpr long held_bytes = Form::saturates ? 64 : 0;
-template <class Form> inline constexpr long panel_end = panel_columns * 4 + held_bytes<Form>;
-/// Writes in the last line of `all` bytes how many products the sums of `words` words of `filters` filters hold.
-template <class Form> LAMINA_INLINE void put_held(std::int8_t* packed, long all, long words, long filters) {
+/// Bytes for `fits` behind words, and for the sums of the weights of 16 filters with it.
+template <class Form> inline constexpr long fits_bytes = Form::saturates ? 64 : 0;
+template <class Form> inline constexpr long panel_end = panel_columns * 4 + fits_bytes<Form>;
+/// Writes `fits` of `words` words of `filters` filters in the last line of `all` bytes.
+template <class Form> LAMINA_INLINE void put_fits(std::int8_t* packed, long all, long words, long filters) {
   if constexpr (Form::saturates) {
-    const std::int32_t line[16] = {products_held_of_all(packed, words, filters)};
+    const fits line[16] = {fits_of_all(packed, words, filters)};
     std::memcpy(packed + all - 64, line, sizeof line);
   }
 }
-template <class Form> LAMINA_INLINE int held_of(const std::int8_t* packed, long all) {
-  if constexpr (Form::saturates) return read<std::int32_t>(packed + all - 64);
-  else return 4;
+template <class Form> LAMINA_INLINE fits fits_in(const std::int8_t* packed, long all) {
+  if constexpr (Form::saturates) return read<fits>(packed + all - 64);
+  else return fits::two;
 }
-/// Calls run(form) with the fastest form of those with the same words that is exact.
-template <class Form, class Run> LAMINA_INLINE void with_exact_form(int held, Run run) {
+/// Calls run(form) with a form that is exact for such weights: the fastest one, or if not `Pairs`, one of single words.
+template <class Form, bool Pairs = true, class Run> LAMINA_INLINE void with_exact_form(fits weights, Run run) {
   if constexpr (Form::saturates) {
-    if (held == 1) return run(typename Form::exact());
-    if (held == 4) return run(typename Form::faster());
+    if (weights == fits::one) return run(typename Form::for_one());
+    if constexpr (Pairs)
+      if (weights == fits::four) return run(typename Form::for_four());
   }
   run(Form());
 }
 
 /// Vectors per panel of 16 lanes.
 template <class Form> inline constexpr int whole = static_cast<int>(panel_columns) / Form::lanes;
-/// Panels of 16 filters: words, and behind them the sums of the weights of each filter. For a form whose sums saturate
-/// also an order of the words in which as many pairs as possible add up in 16 bits.
+/// Panels of 16 filters: words, and behind them the sums of the weights of each filter. A form that is `ordered` adds an
+/// order of the words in which most are pairs, of which 16 bits hold four products. The words stay in place: whoever
+/// knows their layout finds all weights in the packed form.
 template <class Form> struct panel_layout {
   static constexpr long bytes_of_word = panel_columns * Form::numbers;
+  struct ordering {
+    fits words;           // of each word: one or two
+    std::int32_t paired;  // words in pairs, the first ones of the order
+  };
   long words, step;  // bytes from a panel to the next one
   constexpr explicit panel_layout(long count)
-      : words(count), step(sums() + 64 + (Form::saturates ? 64 + static_cast<long>(whole_lines(4 * count)) : 0)) {}
+      : words(count), step(sums() + 64 + (Form::ordered ? 64 + static_cast<long>(whole_lines(4 * count)) : 0)) {}
   constexpr long sums() const { return words * bytes_of_word; }
   /// Where the words of the filters of a vector begin.
   constexpr long of_vector(long vector) const {
@@ -338,43 +341,52 @@ template <class Form> struct panel_layout {
   constexpr long sums_of(long filter) const {
     return filter / panel_columns * step + sums() + filter % panel_columns * 4;
   }
-  /// Products that sums of 16 bits hold, 1 or 2, and the number of words that are pairs, the first ones of the order.
-  const std::int32_t* held(const std::int8_t* panel) const {
-    return reinterpret_cast<const std::int32_t*>(panel + sums() + 64);
-  }
+  /// The place of each word, in the order; null for forms that have none.
   const std::uint32_t* order(const std::int8_t* panel) const {
-    return reinterpret_cast<const std::uint32_t*>(panel + sums() + 128);
+    return Form::ordered ? reinterpret_cast<const std::uint32_t*>(panel + sums() + 128) : nullptr;
   }
-  /// Finds the order of the words of a panel.
+  ordering ordered(const std::int8_t* panel) const {
+    if constexpr (Form::ordered) return read<ordering>(panel + sums() + 64);
+    else return {fits::two, 0};
+  }
+  /// Finds the order of the words of a panel: to each word the first one of the next few that fits.
   LAMINA_APART void put_order(std::int8_t* panel) const {
-    if constexpr (Form::saturates) {
-      constexpr long tried = 32;
+    if constexpr (Form::ordered) {
+      // Bounds the time for weights that hardly fit: words compared with one, and with all.
+      constexpr long tried = 32, tried_by_word = 8;
       auto* at = reinterpret_cast<std::uint32_t*>(panel + sums() + 128);
-      std::int32_t numbers[2] = {2, 0};
-      const auto held = [panel](long a, long b) {
-        return products_held(panel + a * bytes_of_word, panel + b * bytes_of_word, panel_columns);
+      const auto fits_at = [panel](long a, long b) {
+        return fits_of_words(panel + a * bytes_of_word, panel + b * bytes_of_word, panel_columns);
       };
+      ordering found[64 / sizeof(ordering)] = {{fits::two, 0}};
       for (long k = 0; k < words; ++k) {
         at[k] = static_cast<std::uint32_t>(k);
-        if (held(k, k) == 1) numbers[0] = 1;
+        if (fits_at(k, k) == fits::one) found->words = fits::one;
       }
+      std::memset(at + words, 0, whole_lines(4 * words) - static_cast<std::size_t>(4 * words));
       const auto exchange = [at](long a, long b) {
         const std::uint32_t word = at[a];
         at[a] = at[b], at[b] = word;
       };
-      long paired = 0;
-      for (long end = numbers[0] == 1 ? 0 : words; paired + 1 < end;) {
+      long paired = 0, left = tried_by_word * words;
+      for (long end = found->words == fits::one ? 0 : words; paired + 1 < end && left > 0;) {
         const long stop = end - paired - 1 < tried ? end : paired + 1 + tried;
         long other = paired + 1;
-        while (other < stop && held(at[paired], at[other]) != 4) ++other;
+        while (other < stop && fits_at(at[paired], at[other]) != fits::four) ++other;
+        left -= other - paired;
         if (other == stop) exchange(paired, --end);  // the word stays alone
         else exchange(paired + 1, other), paired += 2;
       }
-      numbers[1] = static_cast<std::int32_t>(paired);
-      std::memcpy(panel + sums() + 64, numbers, sizeof numbers);
+      found->paired = static_cast<std::int32_t>(paired);
+      std::memcpy(panel + sums() + 64, found, sizeof found);
     }
   }
 };
+/// Calls run(form) with the fastest form that is exact for the words of a panel.
+template <class Form, class Run>
+LAMINA_INLINE void with_panel_form(const typename panel_layout<Form>::ordering& words, Run run) {
+  with_exact_form<Form>(words.words == fits::one ? fits::one : fits::four, run);
+}
 
 /// Maximum rows of a tile, so that sums, the vectors of a step, its words and products stay in registers.
 template <class Form> constexpr int max_rows(int vectors) {
@@ -413,18 +425,18 @@ template <class Form, int Words> LAMINA_INLINE typename Form::sums plus(typename
   else return Form::plus(s, x[0], w[0]);
 }
 
-/// Adds the products of the words [first, end) of the order, of which the first `paired` ones are pairs; `order`: null for
+/// Adds the products of the words [begin, end) of the order, of which the first `paired` ones are pairs; `order`: null for
 /// forms that have none. `at`: byte offsets of the words of a row if `Scattered`; else the words are contiguous.
 template <class Form, bool Scattered, int MR, int NV>
 LAMINA_INLINE void add_words(typename Form::sums (&s)[MR][NV], const panel_layout<Form>& of, const long* at,
                              const std::uint32_t* order, long paired, const std::int8_t* const (&row)[MR],
-                             const std::int8_t* weights, long first, long end) {
+                             const std::int8_t* weights, long begin, long end) {
   const auto step = [&]<int Words>(long k, std::integral_constant<int, Words>) __attribute__((always_inline)) {
     long place[Words];
     typename Form::vector w[NV][Words];
     LAMINA_UNROLL
     for (int n = 0; n < Words; ++n) {
-      const long word = Form::saturates ? order[k + n] : k + n;
+      const long word = Form::ordered ? order[k + n] : k + n;
       place[n] = Scattered ? at[word] : word * 4;
       LAMINA_UNROLL
       for (int j = 0; j < NV; ++j) w[j][n] = Form::filters(weights + word * of.bytes_of_word + of.of_vector(j));
@@ -438,6 +450,7 @@ LAMINA_INLINE void add_words(typename Form::sums (&s)[MR][NV], const panel_layou
       for (int j = 0; j < NV; ++j) s[i][j] = plus<Form, Words>(s[i][j], all, w[j]);
     }
   };
+  long first = begin;
   if constexpr (Form::words_at_once == 2) {
     const long last = paired < end ? paired : end;
     LAMINA_NO_UNROLL
@@ -458,10 +471,8 @@ LAMINA_APART void filter_tile(const panel_layout<Form>& of, const long* at, cons
     LAMINA_UNROLL
     for (int j = 0; j < NV; ++j) s[i][j] = Form::none();
   }
-  const std::uint32_t* order = nullptr;
-  long paired = 0;
-  if constexpr (Form::saturates) order = of.order(panel), paired = of.held(panel)[1];
-  add_words<Form, Scattered>(s, of, at, order, paired, row, panel, 0, of.words);
+  static_assert(!Form::ordered || NV <= whole<Form>, "vectors of one panel");
+  add_words<Form, Scattered>(s, of, at, of.order(panel), of.ordered(panel).paired, row, panel, 0, of.words);
   LAMINA_UNROLL
   for (int i = 0; i < MR; ++i) {
     LAMINA_UNROLL
@@ -527,21 +538,15 @@ template <class Form, bool Scattered, class Each>
 LAMINA_INLINE void filter_tiles(long rows, long columns, const panel_layout<Form>& of, const long* at,
                                 const std::int8_t* const* x, const std::int8_t* packed, Each each) {
   alignas(64) std::int32_t sums[max_sums<Form>];
-  constexpr int one = max_rows<Form>(whole<Form>), two = Form::saturates ? 0 : max_rows<Form>(2 * whole<Form>);
+  constexpr int one = max_rows<Form>(whole<Form>), two = Form::ordered ? 0 : max_rows<Form>(2 * whole<Form>);
   const auto run = [&]<int NV>(long p, long max, std::integral_constant<int, NV>) __attribute__((always_inline)) {
     constexpr int wide = (NV + whole<Form> - 1) / whole<Form>;
     const std::int8_t* panel = packed + p * of.step;
-    int held = 4;
-    if constexpr (Form::saturates)
-      if (of.held(panel)[0] == 1) held = 1;
     even_parts(rows, max, [&](long r, int tall) __attribute__((always_inline)) {
       with_rows<max_rows<Form>(NV)>(tall, [&]<int MR>() __attribute__((always_inline)) {
-        const auto tile = [&]<class Exact>(Exact) __attribute__((always_inline)) {
+        with_panel_form<Form>(of.ordered(panel), [&]<class Exact>(Exact) __attribute__((always_inline)) {
           filter_tile<Exact, MR, NV, Scattered>(panel_layout<Exact>(of.words), at, x + r, panel, sums);
-        };
-        if constexpr (Form::saturates)
-          if (held == 1) return tile(typename Form::exact());
-        tile(typename Form::faster());
+        });
       });
       each(r, tall, p, wide, static_cast<const std::int32_t*>(sums));
     });

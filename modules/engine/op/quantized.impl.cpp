@@ -46,10 +46,11 @@ const kernels::quantized_blocked_functions& blocks_of(const emission& e) { retur
 // Channels of a block, also of other elements.
 std::int64_t block_channels(lamina::isa set) { return kernels::lanes(static_cast<kernels::isa>(set)); }
 std::int64_t block_channels(const emission& e) { return block_channels(e.isa()); }
-// Filters of a panel of packed weights in plain layout.
-constexpr std::int64_t panel_filters = 16;
+// Filters of a panel of packed weights.
+constexpr std::int64_t panel_columns = 16;
 
-// Weights packed by `make`, once if they are a state. `moves`: packing keeps each byte, and adds only sums of them.
+// Weights packed by `make`, once if they are a state. `moves`: the packed form contains each byte at a place
+// that does not depend on it; what it adds, sums and an order of words, is computed.
 buffer_ref weights_of(emission& e, std::size_t i, std::uint64_t format, std::size_t bytes,
                       const std::function<void(buffer_ref, buffer_ref)>& make, bool moves = true) {
   return detail::packed_or_temporary(e, e.of().inputs[i], [&] { return e.in(i); }, format, bytes, make, moves);
@@ -192,7 +193,6 @@ bool twice(const quantized_conv2d_attributes& a, const shape& x, const shape& w)
 
 // A product of rows with packed weights, operand `weights`, and how it is cut.
 struct linear_call {
-  static constexpr std::int64_t panel_columns = 16;
   std::int64_t all, columns, depth, rows;
   buffer_ref packed{};
   std::int64_t panel_bytes = 0;
@@ -399,8 +399,8 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   // Of many filters that are much larger than the image, each part reads only some; it prepares the whole image.
   const bool direct = order < kernels::conv_order_of_depthwise,
-             by_filters = direct && c.groups == 1 && filters >= 8 * panel_filters && w.size() > 4 * x.size(1, 4);
-  const std::int64_t pieces = by_filters ? detail::divide_up(filters, panel_filters) : height,
+             by_filters = direct && c.groups == 1 && filters >= 8 * panel_columns && w.size() > 4 * x.size(1, 4);
+  const std::int64_t pieces = by_filters ? detail::divide_up(filters, panel_columns) : height,
                      unit = winograd     ? 2
                             : by_filters ? detail::blocks_of_piece(pieces)
                                          : 1;
@@ -412,7 +412,7 @@ template <class Operands> void emit_convolution(emission& e, const conv2d_attrib
     a.w = window, a.first = p.first, a.count = p.count, a.rows = height, a.filters = filters;
     if (p.pieces) {
       long &first = by_filters ? a.first_filter : a.first_row, &count = by_filters ? a.filters : a.rows;
-      const std::int64_t step = by_filters ? unit * panel_filters : unit;
+      const std::int64_t step = by_filters ? unit * panel_columns : unit;
       first = step * p.first_piece, count = std::min(step * p.pieces, count - first);
     }
     part(a);
