@@ -34,14 +34,12 @@ LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, floa
 inline constexpr long rows_at_once = 48;
 
 template <class Form> struct linear_layout {
-  long words;  // of a filter
   panel_layout<Form> panels;
   long row;  // bytes of a row of words
   std::size_t rows, bytes;
   explicit linear_layout(long count, long columns, long depth)
-      : words(parts_of(depth, Form::numbers)),
-        panels(words),
-        row((words * 4 + 63) / 128 * 128 + 64),
+      : panels(parts_of(depth, Form::numbers)),
+        row((panels.words * 4 + 63) / 128 * 128 + 64),
         rows(factor_bytes(columns)),
         bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
 };
@@ -87,7 +85,7 @@ template <class Form> LAMINA_INLINE void pack_linear(const quantized_linear_pack
         sums[c] = sum;
       }
     } else whole = 0;
-    pack_words<Form>(a, first, whole, to.words, packed, sums);
+    pack_words<Form>(a, first, whole, to.panels.words, packed, sums);
     std::memcpy(packed + to.panels.sums(), sums, sizeof sums);
     to.panels.put_order(packed);
   }

@@ -14,9 +14,6 @@ struct block_register {
   static constexpr int lanes = 16;
   using floats = __m512;
   using ints = __m512i;
-  LAMINA_INLINE static floats all(float v) { return _mm512_set1_ps(v); }
-  LAMINA_INLINE static ints all_shorts(std::int16_t v) { return _mm512_set1_epi16(v); }
-  LAMINA_INLINE static ints all_bytes(char v) { return _mm512_set1_epi8(v); }
   LAMINA_INLINE static ints four_everywhere(const void* p) { return _mm512_broadcast_i32x4(read<__m128i>(p)); }
   LAMINA_INLINE static floats four_floats_everywhere(const void* p) { return _mm512_broadcast_f32x4(read<__m128>(p)); }
   LAMINA_INLINE static floats to_floats(ints v) { return _mm512_cvtepi32_ps(v); }
@@ -53,9 +50,6 @@ struct block_register {
   static constexpr int lanes = 8;
   using floats = __m256;
   using ints = __m256i;
-  LAMINA_INLINE static floats all(float v) { return _mm256_set1_ps(v); }
-  LAMINA_INLINE static ints all_shorts(std::int16_t v) { return _mm256_set1_epi16(v); }
-  LAMINA_INLINE static ints all_bytes(char v) { return _mm256_set1_epi8(v); }
   LAMINA_INLINE static ints four_everywhere(const void* p) { return _mm256_broadcastsi128_si256(read<__m128i>(p)); }
   LAMINA_INLINE static floats four_floats_everywhere(const void* p) {
     return _mm256_broadcast_ps(static_cast<const __m128*>(p));
@@ -106,9 +100,9 @@ struct block_bytes {
   on::ints zero_point, low;
 
   LAMINA_INLINE block_bytes(std::int32_t y_zero_point, std::int32_t least, std::int32_t greatest)
-      : max(on::all(static_cast<float>(greatest - y_zero_point))),
-        zero_point(on::all_shorts(static_cast<std::int16_t>(y_zero_point + plus_128))),
-        low(on::all_bytes(static_cast<char>(least + plus_128))) {}
+      : max(everywhere<on::floats>(static_cast<float>(greatest - y_zero_point))),
+        zero_point(everywhere<on::ints>(static_cast<std::int16_t>(y_zero_point + plus_128))),
+        low(everywhere<on::ints>(static_cast<char>(least + plus_128))) {}
   /// Clamps numbers above the range before rounding; saturating instructions clamp those below it, and NaN.
   LAMINA_INLINE on::ints rounded(on::floats v) const { return on::to_ints(on::min(max, v)); }
   /// Interleaves four lanes of each register, which belong to one pixel in `block_depthwise`.
@@ -140,9 +134,10 @@ struct added {
         b_zero_point(static_cast<float>(*a.b_zero_point + plus_128)),
         to(*a.sum_zero_point, a.sum_low, a.sum_high) {}
   LAMINA_INLINE on::ints operator()(on::floats v, const block_bytes& from, const std::int8_t* other) const {
-    const on::floats whole = on::to_whole(on::min(from.max, on::max(v, on::all(least))));
-    return to.rounded((whole - on::all(a_zero_point)) * on::all(a_factor) +
-                      (numbers_of_block(other) - on::all(b_zero_point)) * on::all(b_factor));
+    const on::floats whole = on::to_whole(on::min(from.max, on::max(v, everywhere<on::floats>(least))));
+    return to.rounded((whole - everywhere<on::floats>(a_zero_point)) * everywhere<on::floats>(a_factor) +
+                      (numbers_of_block(other) - everywhere<on::floats>(b_zero_point)) *
+                          everywhere<on::floats>(b_factor));
   }
 };
 

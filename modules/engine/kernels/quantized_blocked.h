@@ -11,7 +11,16 @@ namespace quantized {
 
 #if defined(__AVX2__)
 
-/// Biases and factors of channel blocks, as in `factors_of`. `sums_at(block)`: address of the sums of its weights.
+/// The first `left` numbers of V, at most all; the others are 0.
+template <class V, class T> LAMINA_INLINE V some(const T* p, long left) {
+  if (left >= block_channels) return read<V>(p);
+  V v{};
+  std::memcpy(&v, p, static_cast<std::size_t>(left) * sizeof(T));
+  return v;
+}
+/// Bytes of memory for the factors of blocks.
+constexpr std::size_t block_factor_bytes(long blocks) { return whole_lines(blocks * block_channels * 8); }
+/// Biases and factors of channel blocks, as in `factors_of`; they are arbitrary beyond the last channel. `sums_at(block)`: address of the sums of its weights.
 template <class Sums>
 LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::int8_t* memory, Sums sums_at) {
   using numbers = float __attribute__((ext_vector_type(block_channels)));
@@ -23,17 +32,9 @@ LAMINA_INLINE factors factors_of_blocks(const quantized_blocked_args& a, std::in
   for (long k = 0; k < a.blocks; ++k, bias += block_channels, factor += block_channels) {
     const long o = (a.first_block + k) * block_channels, left = a.w.out_channels - o;
     const words taken = read<words>(sums_at(a.first_block + k)) * zero_point;
-    if (left >= block_channels) {
-      const numbers scale = a.to.w_scale_step ? read<numbers>(a.to.w_scale + o) : numbers(*a.to.w_scale);
-      write(factor, x_scale * scale / y_scale);
-      write(bias, read<words>(a.to.bias + o) - taken);
-      continue;
-    }
-    write(bias, words(0u)), write(factor, numbers(0.f));
-    for (long i = 0; i < left; ++i) {
-      bias[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(a.to.bias[o + i]) - taken[i]);
-      factor[i] = x_scale * a.to.w_scale[(o + i) * a.to.w_scale_step] / y_scale;
-    }
+    write(factor,
+          x_scale * (a.to.w_scale_step ? some<numbers>(a.to.w_scale + o, left) : numbers(*a.to.w_scale)) / y_scale);
+    write(bias, some<words>(a.to.bias + o, left) - taken);
   }
   return {bias - a.blocks * block_channels, factor - a.blocks * block_channels};
 }
@@ -126,8 +127,7 @@ template <class Form, bool Added> LAMINA_INLINE void block_tiles(const block_pro
                                                                  const std::int8_t* packed, const factors& by,
                                                                  std::int8_t* out, const block_place& place) {
   constexpr int most = pixels_of_tile<Form>;
-  const long tiles = parts_of(pixels, most), least = pixels / tiles, larger = pixels % tiles,
-             chunks = parts_of(of.panels.words, words_between);
+  const long tiles = parts_of(pixels, most), chunks = parts_of(of.panels.words, words_between);
   const auto run = [&]<int NV>(long k, std::integral_constant<int, NV>) __attribute__((always_inline)) {
     const std::int8_t* panel = packed + (first + k) / whole<Form> * of.panels.step;
     const auto words = of.panels.ordered(panel);
@@ -140,7 +140,7 @@ template <class Form, bool Added> LAMINA_INLINE void block_tiles(const block_pro
                           0};
     // All tiles together prefetch the panels of the next ones.
     if (of.far) filters.lines = parts_of(blocks_of_tile<Form> / whole<Form> * of.panels.step, 64 * tiles * chunks);
-    const auto tiles_of = [&](long rows, long p, long count) __attribute__((always_inline)) {
+    even_runs(pixels, most, [&](long p, long rows, long count) __attribute__((always_inline)) {
       with_rows<most>(static_cast<int>(rows), [&]<int MR>() __attribute__((always_inline)) {
         with_panel_form<Form>(words, [&]<class Exact>(Exact) __attribute__((always_inline)) {
           block_run<Form, Exact, MR, NV, Added>(of, filters, count, x + p, out + k * place.step + p * block_channels,
@@ -148,9 +148,7 @@ template <class Form, bool Added> LAMINA_INLINE void block_tiles(const block_pro
         });
       });
       filters.later += filters.lines * 64 * chunks * count;
-    };
-    if (larger) tiles_of(least + 1, 0, larger);
-    tiles_of(least, (least + 1) * larger, tiles - larger);
+    });
   };
   constexpr int together = blocks_of_tile<Form>;
   long k = 0;
@@ -189,7 +187,7 @@ template <class Form> struct block_layout {
     image = 0;
     at = padded ? whole_lines(channel_blocks * plane + 64) : 0;
     factors = at + whole_lines(panels.words * 8);
-    bytes = factors + whole_lines(blocks * block_channels * 8);
+    bytes = factors + block_factor_bytes(blocks);
   }
 };
 
@@ -530,7 +528,7 @@ template <class Form> LAMINA_INLINE std::size_t blocked_packed(const window& w, 
   return static_cast<std::size_t>(panels_of(w.out_channels) * panels.step);
 }
 template <class Form> LAMINA_INLINE std::size_t blocked_scratch(const quantized_blocked_args& a) {
-  const std::size_t factors = whole_lines(a.blocks * block_channels * 8);
+  const std::size_t factors = block_factor_bytes(a.blocks);
   if (block_depthwise_layout<Form>::fits(a.w)) return block_depthwise_layout<Form>(a.w).bytes + factors;
   if (a.plain_in) return whole_lines(static_cast<long>(conv_layout<Form>(a.w, true).bytes)) + factors;
   return block_layout<Form>(a.w, a.blocks).bytes;
@@ -554,22 +552,10 @@ LAMINA_INLINE void any_blocked_conv(const quantized_blocked_args& a, std::int8_t
 
 // ---- conversions, pools and sums ---------------------------------------------------------------------------------------
 
-/// The first `count` of 16 bytes, of which no others are read.
-LAMINA_INLINE bytes16 some_bytes(const std::int8_t* p, long count) {
-#if defined(__AVX512BW__)
-  return __builtin_bit_cast(bytes16, _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << count) - 1), p));
-#else
-  if (count >= 16) return read<bytes16>(p);
-  std::int8_t all[16] = {};
-  copy_bytes(all, p, count);
-  return read<bytes16>(all);
-#endif
-}
-
 /// Conversion from plain to blocked layout: transposes a block of channels by 16 pixels.
 LAMINA_INLINE void plain_to_blocks(const reorder_args& a) {
   using pixel = bytes<block_channels>;
-  const auto* in = static_cast<const std::int8_t*>(a.in);
+  const auto *in = static_cast<const std::int8_t*>(a.in), *end = in + a.images * a.channels * a.pixels;
   auto* out = static_cast<std::int8_t*>(a.out);
   for (long n = 0; n < a.images; ++n)
     for (long c = 0; c < a.channels; c += block_channels) {
@@ -579,7 +565,7 @@ LAMINA_INLINE void plain_to_blocks(const reorder_args& a) {
         const long pixels = a.pixels - p < 16 ? a.pixels - p : 16;
         bytes16 v[16];
         LAMINA_UNROLL
-        for (int i = 0; i < 16; ++i) v[i] = i < count ? some_bytes(from + i * a.pixels + p, pixels) : bytes16(0);
+        for (int i = 0; i < 16; ++i) v[i] = i < count ? bytes_inside<1>(from + i * a.pixels + p, end) : bytes16(0);
         turn_square(v);
         for (int i = 0; i < pixels; ++i, out += block_channels)
           write(out, read<pixel>(&v[i]) ^ pixel(words_of_four::flip));
@@ -634,7 +620,7 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
   const auto* in = static_cast<const std::int8_t*>(a.pool.in);
   auto* out = static_cast<std::int8_t*>(a.pool.out);
   const long maps = a.pool.images * parts_of(w.channels, block_channels);
-  const on::floats ratio = on::all(*a.x_scale / *a.y_scale);
+  const on::floats ratio = everywhere<on::floats>(*a.x_scale / *a.y_scale);
   const block_bytes to(*a.y_zero_point, -128, 127);
   for (long m = 0; m < maps; ++m, in += w.height * w.width * block_channels)
     for (long y = 0; y < w.out_height; ++y) {
@@ -647,8 +633,9 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
         for (long i = rows.begin; i < rows.end; ++i)
           for (long j = columns.begin; j < columns.end; ++j)
             sum += __builtin_bit_cast(words, on::widened(in + (i * w.width + j) * block_channels));
-        const on::floats v = on::to_floats(__builtin_bit_cast(on::ints, sum)) * ratio /
-                             on::all(static_cast<float>(static_cast<std::int32_t>(counted > 0 ? counted : 1)));
+        const on::floats v =
+            on::to_floats(__builtin_bit_cast(on::ints, sum)) * ratio /
+            everywhere<on::floats>(static_cast<float>(static_cast<std::int32_t>(counted > 0 ? counted : 1)));
         const on::ints one = to.rounded(v);
         on::put(out, to.in_order(one, one, one, one), 1);
       }
@@ -657,9 +644,10 @@ LAMINA_INLINE void average_pool_of_blocks(const quantized_average_args& a) {
 
 LAMINA_INLINE void add_blocks(const quantized_add_args& a) {
   using on = block_register;
-  const on::floats a_factor = on::all(*a.a_scale / *a.y_scale), b_factor = on::all(*a.b_scale / *a.y_scale),
-                   a_zero_point = on::all(static_cast<float>(*a.a_zero_point + plus_128)),
-                   b_zero_point = on::all(static_cast<float>(*a.b_zero_point + plus_128));
+  const on::floats a_factor = everywhere<on::floats>(*a.a_scale / *a.y_scale),
+                   b_factor = everywhere<on::floats>(*a.b_scale / *a.y_scale),
+                   a_zero_point = everywhere<on::floats>(static_cast<float>(*a.a_zero_point + plus_128)),
+                   b_zero_point = everywhere<on::floats>(static_cast<float>(*a.b_zero_point + plus_128));
   const block_bytes to(*a.y_zero_point, a.low, a.high);
   const long pixels = a.rows * a.count / block_channels;
   for (long g = 0; g < pixels; g += 4) {

@@ -77,17 +77,6 @@ struct depthwise_layout : line_layout {
   static long packed(const window& w) { return w.kernel_h * w.kernel_w; }
 };
 
-/// 16 bytes from p on, every `Stride`-th one; arbitrary values past `end`.
-template <int Stride> LAMINA_INLINE bytes16 bytes_inside(const std::int8_t* p, const std::int8_t* end) {
-  std::int8_t last[16 * Stride];
-  if (end - p < 16 * Stride) {
-    if (p < end) copy_bytes(last, p, end - p);
-    p = last;
-  }
-  if constexpr (Stride == 1) return read<bytes16>(p);
-  else return even_bytes(p);
-}
-
 template <class Result> struct depthwise_run {
   using number = typename Result::number;
   using floats = float __attribute__((ext_vector_type(16)));

@@ -104,22 +104,18 @@ struct finish : bytes_result {
   floats max;
   shorts zero_point, low;
 
-  template <class V, class T> LAMINA_INLINE static V all(T x) {
-    using many = T __attribute__((ext_vector_type(sizeof(V) / sizeof(T))));
-    return __builtin_bit_cast(V, many(x));
-  }
   LAMINA_INLINE explicit finish(const requantization& to)
-      : max(all<floats>(static_cast<float>(to.high - *to.y_zero_point))),
-        zero_point(all<shorts>(static_cast<std::int16_t>(*to.y_zero_point))),
-        low(all<shorts>(static_cast<std::int16_t>(to.low))) {}
+      : max(everywhere<floats>(static_cast<float>(to.high - *to.y_zero_point))),
+        zero_point(everywhere<shorts>(static_cast<std::int16_t>(*to.y_zero_point))),
+        low(everywhere<shorts>(static_cast<std::int16_t>(to.low))) {}
 
   template <bool Each>
   LAMINA_INLINE bytes16 operator()(const std::int32_t* sums, const std::int32_t* bias, const float* factor) const {
     ints part[16 / lanes];
     LAMINA_UNROLL
     for (int i = 0; i < 16 / lanes; ++i) {
-      const auto b = Each ? read<ints>(bias + i * lanes) : all<ints>(*bias);
-      const auto f = Each ? read<floats>(factor + i * lanes) : all<floats>(*factor);
+      const auto b = Each ? read<ints>(bias + i * lanes) : everywhere<ints>(*bias);
+      const auto f = Each ? read<floats>(factor + i * lanes) : everywhere<floats>(*factor);
 #if defined(__AVX512BW__)
       part[i] = _mm512_cvtps_epi32(
           _mm512_min_ps(max, _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_add_epi32(read<ints>(sums), b)), f)));

@@ -34,6 +34,11 @@ template <class V> LAMINA_INLINE V read(const void* p) {
   return v;
 }
 template <class V> LAMINA_INLINE void write(void* p, V v) { std::memcpy(p, &v, sizeof v); }
+/// The number in all lanes of V.
+template <class V, class T> LAMINA_INLINE V everywhere(T x) {
+  using many = T __attribute__((ext_vector_type(sizeof(V) / sizeof(T))));
+  return __builtin_bit_cast(V, many(x));
+}
 /// sum + a b, fused if the set supports it.
 template <class V> LAMINA_INLINE V plus_product(V sum, V a, V b) {
 #if defined(__FMA__) || defined(__aarch64__)
@@ -67,6 +72,16 @@ LAMINA_INLINE void copy_bytes(std::int8_t* to, const std::int8_t* from, long n) 
 LAMINA_INLINE void copy(std::int8_t* to, const std::int8_t* from, long n) { copy_bytes(to, from, n); }
 LAMINA_INLINE void copy(std::int32_t* to, const std::int32_t* from, long n) {
   for (long i = 0; i < n; ++i) to[i] = from[i];
+}
+/// 16 bytes from p on, every `Stride`-th one; arbitrary values past `end`.
+template <int Stride> LAMINA_INLINE bytes16 bytes_inside(const std::int8_t* p, const std::int8_t* end) {
+  std::int8_t last[16 * Stride];
+  if (end - p < 16 * Stride) {
+    if (p < end) copy_bytes(last, p, end - p);
+    p = last;
+  }
+  if constexpr (Stride == 1) return read<bytes16>(p);
+  else return even_bytes(p);
 }
 LAMINA_APART void put_part(std::int8_t* to, bytes16 v, long count) {
   std::int8_t all[16];
@@ -521,15 +536,21 @@ template <int Most, class Run> LAMINA_INLINE void with_rows(int rows, Run run) {
   }(std::make_integer_sequence<int, Most>());
 }
 
-/// Calls each(first, count) for nearly equal parts of `all`, of at most `max`.
-template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each each) {
-  const long parts = all <= max ? 1 : parts_of(all, max), least = parts == 1 ? all : all / parts;
-  long longer = all - least * parts;
-  for (long first = 0; first < all;) {
-    const long count = least + (longer-- > 0);
-    each(first, static_cast<int>(count));
-    first += count;
+/// Calls each(first, size, count) for runs of parts of one size, nearly equal parts of `all` of at most `max`.
+template <class Each> LAMINA_INLINE void even_runs(long all, long max, Each each) {
+  const long parts = all <= max ? 1 : parts_of(all, max), least = all / parts, larger = all % parts;
+  long first = 0;
+  for (long size = least + 1; size >= least && size > 0; --size) {
+    const long count = size == least ? parts - larger : larger;
+    if (count) each(first, size, count);
+    first += size * count;
   }
+}
+/// Calls each(first, size) for each of these parts.
+template <class Each> LAMINA_INLINE void even_parts(long all, long max, Each each) {
+  even_runs(all, max, [&](long first, long size, long count) __attribute__((always_inline)) {
+    for (; count > 0; --count, first += size) each(first, static_cast<int>(size));
+  });
 }
 
 /// Calls each(row, rows, panel, panels, sums) for tiles of the rows x[] and `columns` filters in packed panels; a row
