@@ -2,13 +2,12 @@
 #include "quantized.h"
 
 #include "block_linear.h"
-#include "integer_product.h"
 #include "quantized_blocked.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
 #include "quantized_depthwise_lanes.h"
 #include "quantized_depthwise_words.h"
-#include "quantized_pool.h"
+#include "quantized_images.h"
 #include "quantized_table.h"
 #include "quantized_winograd.h"
 
@@ -427,15 +426,6 @@ int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 LAMINA_QUANTIZED_BLOCKS(by_fours, _vnni)
 LAMINA_QUANTIZED_BLOCKS(by_bytes, _bytes)
 
-void LAMINA_KERNEL(quantized_to_blocked)(const void* args, void*) noexcept {
-  plain_to_blocks(*static_cast<const reorder_args*>(args));
-}
-void LAMINA_KERNEL(quantized_from_blocked)(const void* args, void*) noexcept {
-  blocks_to_plain(*static_cast<const reorder_args*>(args));
-}
-void LAMINA_KERNEL(quantized_max_pool_blocked)(const void* args, void*) noexcept {
-  max_pool_of_blocks(*static_cast<const pool_args*>(args));
-}
 void LAMINA_KERNEL(quantized_average_pool_blocked)(const void* args, void*) noexcept {
   average_pool_of_blocks(*static_cast<const quantized_average_args*>(args));
 }
@@ -457,10 +447,6 @@ static constinit const quantized_blocked_functions blocked_functions = {
     &LAMINA_KERNEL(quantized_table_blocked),
 };
 #endif
-
-void LAMINA_KERNEL(quantized_max_pool)(const void* args, void*) noexcept {
-  max_pool(*static_cast<const pool_args*>(args));
-}
 
 void LAMINA_KERNEL(quantized_average_pool)(const void* args, void*) noexcept {
   average_pool(*static_cast<const quantized_average_args*>(args));
@@ -544,25 +530,6 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     nullptr,
 #endif
 };
-
-extern constinit const byte_image_functions LAMINA_KERNEL(byte_images) = {
-    &LAMINA_KERNEL(quantized_max_pool),
-#if defined(__AVX2__)
-    &LAMINA_KERNEL(quantized_max_pool_blocked),
-    &LAMINA_KERNEL(quantized_to_blocked),
-    &LAMINA_KERNEL(quantized_from_blocked),
-#else
-    nullptr,
-    nullptr,
-    nullptr,
-#endif
-};
-
-extern constinit const integer_functions LAMINA_KERNEL(integers) = [] {
-  integer_functions all{};
-  integer_products::add_all(all.product, std::make_integer_sequence<int, element_count>{});
-  return all;
-}();
 
 }  // extern "C"
 

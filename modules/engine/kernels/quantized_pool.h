@@ -79,7 +79,7 @@ LAMINA_INLINE void pool_pairs(const window& w, const std::int8_t* in, std::int8_
     }
 }
 
-void pool_with_index(const window& w, const std::int8_t* in, std::int8_t* out, std::int32_t* index) {
+LAMINA_APART void pool_with_index(const window& w, const std::int8_t* in, std::int8_t* out, std::int32_t* index) {
   for (long y = 0; y < w.out_height; ++y)
     for (long x = 0; x < w.out_width; ++x) {
       std::int32_t best = -128;
