@@ -210,6 +210,9 @@ LAMINA_INLINE void copy_padded(const T* row, long columns, long begin, long size
       store<T>(line + c, load_lanes(row + begin + c, right - c));
   LAMINA_NO_UNROLL for (long c = right; c < size; ++c) line[c] = nothing;
 }
+template <class T> LAMINA_INLINE vec<T> every_second(const T* p) {
+  return evens<T>(load(p), load(p + width<T>), fold::first_indices<width<T>>{});
+}
 /// Combines `taps` columns of `count` neighboring windows in one row; adds to `out` if they are not the first columns.
 template <class T, class Step>
 LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long count, bool begins, T* out, Step step) {
@@ -230,9 +233,10 @@ LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long c
     }
   };
   if (stride == 1) return sweep([](const T* p) __attribute__((always_inline)) { return load(p); });
-  if (stride == 2)
+  if (stride == 2) return sweep([](const T* p) __attribute__((always_inline)) { return every_second(p); });
+  if (stride == 4)
     return sweep([](const T* p) __attribute__((always_inline)) {
-      return evens<T>(load(p), load(p + width<T>), fold::first_indices<width<T>>{});
+      return evens<T>(every_second(p), every_second(p + 2 * width<T>), fold::first_indices<width<T>>{});
     });
   LAMINA_NO_UNROLL for (long x = 0; x < count; ++x, line += stride) {
     T all = begins ? line[0] : step(out[x], line[0]);
@@ -296,6 +300,39 @@ LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothi
   }
 }
 
+/// The same, first down the columns of the windows, in vectors, for strides above 2, where windows share few rows. `step` sees
+/// every element; a row of which it is not `sure` after that is given to `in_order(y, row)`.
+template <class T, class Step, class InOrder>
+LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T nothing, Step step, InOrder in_order) {
+  window_lines<T> lines;
+  using limits = window_lines<T>;
+  const long widest = w.kernel_w < limits::max_taps ? w.kernel_w : limits::max_taps;
+  const long max_count = (limits::longest - widest) / w.stride_w + 1;
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+    const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+    for (long x = 0; x < w.out_width; x += max_count) {
+      const long count = w.out_width - x < max_count ? w.out_width - x : max_count;
+      for (long j = 0; j < w.kernel_w; j += widest) {
+        const long taps = w.kernel_w - j < widest ? w.kernel_w - j : widest;
+        const long begin = x * w.stride_w - w.pad_w + j, size = (count - 1) * w.stride_w + taps;
+        const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = w.width - begin;
+        const long right = rows.begin >= rows.end || past < left ? left : past < size ? past : size;
+        LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) lines.row[c] = nothing;
+        LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>) {
+          const T* from = in + rows.begin * w.width + begin + c;
+          vec<T> all = step.seen(load_lanes(from, right - c));
+          LAMINA_NO_UNROLL for (long i = rows.begin + 1; i < rows.end; ++i) all =
+              step(all, step.seen(load_lanes(from += w.width, right - c)));
+          store<T>(lines.row + c, all);
+        }
+        LAMINA_NO_UNROLL for (long c = right; c < size; ++c) lines.row[c] = nothing;
+        combine_columns(lines.row, w.stride_w, taps, count, j == 0, lines.combined, step);
+      }
+      std::memcpy(out + x, lines.combined, static_cast<std::size_t>(count) * sizeof(T));
+    }
+    if (!step.sure()) in_order(y, out);
+  }
+}
 /// Keeps the first of equal maxima and the last of several NaNs.
 struct keep_larger {
   LAMINA_INLINE floats operator()(floats best, floats v) const {
@@ -303,12 +340,47 @@ struct keep_larger {
   }
   LAMINA_INLINE float operator()(float best, float v) const { return v > best || v != v ? v : best; }
 };
+/// The same in any order, without NaN and -0.
+struct keep_larger_number {
+  floats nan = zero<float>();         // not 0 where a NaN was
+  ints minus = zero<std::int32_t>();  // not 0 where a -0 was
+  LAMINA_INLINE floats seen(floats v) {
+    nan = xsimd::select(xsimd::isnan(v), floats(1.f), nan);
+    minus = xsimd::select(bits_as<std::int32_t>(v) == ints(std::numeric_limits<std::int32_t>::min()), ints(1), minus);
+    return v;
+  }
+  LAMINA_INLINE bool sure() {
+    std::int32_t found[static_cast<std::size_t>(lane_count)];
+    store_floats(reinterpret_cast<float*>(found), bits_as<float>(bits_as<std::int32_t>(nan) | minus), lane_count);
+    nan = zero<float>(), minus = zero<std::int32_t>();
+    bool any = false;
+    for (int i = 0; i < lane_count; ++i) any = any || found[i] != 0;
+    return !any;
+  }
+  LAMINA_INLINE floats operator()(floats best, floats v) const { return xsimd::select(v > best, v, best); }
+  LAMINA_INLINE float operator()(float best, float v) const { return v > best ? v : best; }
+};
+/// A row of results, each of which combines its window row by row.
+LAMINA_COMPACT void max_row(const window& w, const float* in, long y, float* out) {
+  const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+  for (long x = 0; x < w.out_width; ++x) {
+    const span columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+    float best = -__builtin_inff();
+    for (long i = rows.begin; i < rows.end; ++i)
+      for (long j = columns.begin; j < columns.end; ++j) best = keep_larger{}(best, in[i * w.width + j]);
+    out[x] = best;
+  }
+}
 LAMINA_COMPACT void max_any(const pool_args& a) {
   const window& w = a.w;
   const float* in = static_cast<const float*>(a.in);
   float* out = static_cast<float*>(a.out);
+  constexpr float nothing = -__builtin_inff();
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width)
-    combine_windows(w, in, out, -__builtin_inff(), keep_larger{});
+    if (w.stride_w > 2)
+      combine_rows_first(w, in, out, nothing, keep_larger_number{},
+                         [&](long y, float* row) __attribute__((always_inline)) { max_row(w, in, y, row); });
+    else combine_windows(w, in, out, nothing, keep_larger{});
 }
 
 /// With positions if `a.index` is not null.
@@ -383,42 +455,18 @@ template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool cou
     }
   }
 }
-/// Sums of the windows of a plain map, first down their columns, in vectors. For strides above 2, of which
-/// `combine_columns` computes one result at a time.
-template <class T> LAMINA_INLINE void sum_rows_first(const window& w, const T* in, T* out) {
-  constexpr long chunk = 512;
-  alignas(64) T sums[chunk + width<T>];
-  for (long i = 0; i < w.out_height * w.out_width; ++i) out[i] = T(0);
-  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
-    const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-    long unfinished = 0;
-    for (long left = 0; left < w.width; left += chunk) {
-      const long right = left + chunk < w.width ? left + chunk : w.width;
-      for (long c = left; c < right; c += width<T>) {
-        vec<T> sum = zero<T>();
-        LAMINA_NO_UNROLL for (long i = rows.begin; i < rows.end; ++i) sum =
-            sum + load_lanes(in + i * w.width + c, right - c);
-        store<T>(sums + (c - left), sum);
-      }
-      for (long x = unfinished; x < w.out_width; ++x) {
-        const span columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-        if (columns.begin >= right) break;
-        if (columns.end <= right) unfinished = x + 1;
-        const long begin = columns.begin > left ? columns.begin : left, end = columns.end < right ? columns.end : right;
-        T sum = out[x];
-        LAMINA_NO_UNROLL for (long j = begin; j < end; ++j) sum += sums[j - left];
-        out[x] = sum;
-      }
-    }
-  }
-}
+struct sum_of_both {
+  template <class V> LAMINA_INLINE V operator()(V sum, V v) const { return sum + v; }
+  template <class V> LAMINA_INLINE static V seen(V v) { return v; }
+  static constexpr bool sure() { return true; }
+};
 template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width) {
-    if (w.stride_w > 2) sum_rows_first(w, in, out);
-    else combine_windows(w, in, out, T(0), [](auto sum, auto v) __attribute__((always_inline)) { return sum + v; });
+    if (w.stride_w > 2) combine_rows_first(w, in, out, T(0), sum_of_both{}, [](long, T*) {});
+    else combine_windows(w, in, out, T(0), sum_of_both{});
     divide_by_counts(w, a.count_padding != 0, out);
   }
 }
