@@ -1,11 +1,12 @@
 // Gathering along an axis against index arithmetic, for ascending, scattered, negative and invalid positions; the first
-// positions in order against stable sorting.
+// positions in order against stable sorting; running sums against one column after the other.
 #include "kernel_test.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 using namespace lamina::kernels;
@@ -148,6 +149,42 @@ template <class T> void check_orders(element type) {
             if (count <= length) check_order<T>(type, 2, length, inner, count, largest, special);
 }
 
+/// Sums along the middle axis, in double or integers that wrap, one column after the other; in place as well.
+template <class T>
+void check_sums(element type, long outer, long length, long inner, bool exclusive, bool reverse, bool in_place) {
+  using wide = std::conditional_t<std::is_floating_point_v<T>, double, std::uint64_t>;
+  std::mt19937 generator(static_cast<unsigned>(length * 31 + inner));
+  buffer<T> in(at(outer * length * inner), 1), apart(in.size(), 1);
+  for (T& x : in) {
+    const auto number = static_cast<double>(generator() % 1000) - 500;
+    x = static_cast<T>(std::is_floating_point_v<T> ? number / 7 : number / 4);
+  }
+  std::vector<T> expected(in.size());
+  for (long o = 0; o < outer; ++o)
+    for (long i = 0; i < inner; ++i) {
+      wide sum = 0;
+      for (long l = 0; l < length; ++l) {
+        const std::size_t k = at((o * length + (reverse ? length - 1 - l : l)) * inner + i);
+        const wide before = sum;
+        sum += static_cast<wide>(in[k]);
+        expected[k] = static_cast<T>(exclusive ? before : sum);
+      }
+    }
+  buffer<T>& out = in_place ? in : apart;
+  const running_sum_args a{in.data(), out.data(), outer, length, inner, exclusive, reverse};
+  running_sum_of(kernel_test::tested()).of[static_cast<int>(type)](&a, nullptr);
+  BOOST_CHECK_MESSAGE(out.guards_intact() && std::equal(out.begin(), out.end(), expected.begin()),
+                      "sums of " << length << " by " << inner << " of type " << static_cast<int>(type)
+                                 << (exclusive ? ", exclusive" : "") << (reverse ? ", reverse" : ""));
+}
+template <class T> void check_sums(element type) {
+  for (const long length : {1L, 2L, 9L})
+    for (const long inner : {1L, 3L, 15L, 16L, 17L, 40L, 255L, 256L, 257L, 271L, 272L, 600L})
+      for (const bool exclusive : {false, true})
+        for (const bool reverse : {false, true})
+          for (const bool in_place : {false, true}) check_sums<T>(type, 2, length, inner, exclusive, reverse, in_place);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(positions)
@@ -158,6 +195,11 @@ BOOST_AUTO_TEST_CASE(words_of_every_size) {
 BOOST_AUTO_TEST_CASE(the_first_in_order) {
   check_orders<float>(element::f32), check_orders<double>(element::f64);
   check_orders<std::int32_t>(element::i32), check_orders<std::int16_t>(element::i16);
+}
+BOOST_AUTO_TEST_CASE(running_sums) {
+  check_sums<float>(element::f32), check_sums<double>(element::f64);
+  check_sums<std::int32_t>(element::i32), check_sums<std::int64_t>(element::i64);
+  check_sums<std::int8_t>(element::i8), check_sums<std::uint8_t>(element::u8);
 }
 BOOST_AUTO_TEST_CASE(an_axis_without_elements) {
   const std::int64_t index[9] = {};

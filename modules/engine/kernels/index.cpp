@@ -44,13 +44,34 @@ template <class Word> LAMINA_APART void gather_axis(const Word* in, long length,
     out[i] = at < 0 ? Word(0) : in[at];
   }
 }
+/// The longest part of a list of indices that are inside and ascend by one.
+struct index_run {
+  long begin = 0, end = 0;
+  LAMINA_INLINE index_run(const std::int64_t* index, long count, long length) {
+    for (long i = 0, next; i < count; i = next) {
+      const long at = index[i];
+      next = i + 1;
+      if (at < 0 || at >= length) continue;
+      while (next < count && index[next] == at + (next - i) && index[next] < length) ++next;
+      if (next - i > end - begin) begin = i, end = next;
+    }
+  }
+};
 template <class Word> LAMINA_INLINE void gather_words(const gather_args& a) {
   const Word* in = static_cast<const Word*>(a.in) + a.first / a.count * a.length;
   Word* out = static_cast<Word*>(a.out);
+  // Many equal lists, as those of padding by reflection: what they copy is found once.
+  const index_run run(a.index, a.rows > 2 * a.count ? a.count : 0, a.length);
+  const bool copies = run.end - run.begin >= 16;
   long j = a.first % a.count;
   for (long done = 0; done < a.rows; j = 0, in += a.length) {
     const long n = a.count - j < a.rows - done ? a.count - j : a.rows - done;
-    gather_axis(in, a.length, a.index + j, n, out + done, a.invalid, j);
+    if (copies && n == a.count) {
+      gather_axis(in, a.length, a.index, run.begin, out + done, a.invalid, 0);
+      __builtin_memcpy(out + done + run.begin, in + a.index[run.begin],
+                       static_cast<std::size_t>(run.end - run.begin) * sizeof(Word));
+      gather_axis(in, a.length, a.index + run.end, n - run.end, out + done + run.end, a.invalid, run.end);
+    } else gather_axis(in, a.length, a.index + j, n, out + done, a.invalid, j);
     done += n;
   }
 }
@@ -140,23 +161,28 @@ template <class Word> LAMINA_INLINE void one_hot(const one_hot_args& a) {
 
 template <class T> void running_sum(const void* args, void*) noexcept {
   using wide = std::conditional_t<is_float<T>, double, std::uint64_t>;
-  constexpr long side = 64 / static_cast<long>(sizeof(T) < 4 ? 4 : sizeof(T));  // columns at a time
+  constexpr long side = 16, columns = 256;  // columns at a time: at least, at most
   const auto& a = *static_cast<const running_sum_args*>(args);
   const long step = a.reverse ? -a.inner : a.inner, begin = a.reverse ? (a.length - 1) * a.inner : 0;
   for (long o = 0; o < a.outer; ++o) {
     const T* in = static_cast<const T*>(a.in) + o * a.length * a.inner + begin;
     T* out = static_cast<T*>(a.out) + o * a.length * a.inner + begin;
     long i = 0;
-    for (; i + side <= a.inner; i += side) {
-      wide sum[static_cast<std::size_t>(side)] = {};
+    for (long count; a.inner - i >= side; i += count) {
+      count = a.inner - i < columns ? a.inner - i : columns;
+      wide sum[static_cast<std::size_t>(columns)];
+      for (long c = 0; c < count; ++c) sum[c] = 0;
       const T* from = in + i;
       T* to = out + i;
-      for (long l = 0; l < a.length; ++l, from += step, to += step)
-        for (long c = 0; c < side; ++c) {
-          const wide before = sum[c];
-          sum[c] += static_cast<wide>(from[c]);
-          to[c] = static_cast<T>(a.exclusive ? before : sum[c]);
-        }
+      const auto sweep = [&](auto exclusive) __attribute__((always_inline)) {
+        for (long l = 0; l < a.length; ++l, from += step, to += step) LAMINA_VECTORS for (long c = 0; c < count; ++c) {
+            const wide before = sum[c], all = before + static_cast<wide>(from[c]);
+            to[c] = static_cast<T>(exclusive ? before : all);
+            sum[c] = all;
+          }
+      };
+      if (a.exclusive) sweep(std::true_type());
+      else sweep(std::false_type());
     }
     for (; i < a.inner; ++i) {
       wide sum = 0;
