@@ -161,7 +161,7 @@ template <class Word> LAMINA_INLINE void one_hot(const one_hot_args& a) {
 
 template <class T> void running_sum(const void* args, void*) noexcept {
   using wide = std::conditional_t<is_float<T>, double, std::uint64_t>;
-  constexpr long side = 16, columns = 256;  // columns at a time: at least, at most
+  constexpr long side = sizeof(T) == 8 ? 8 : 16, columns = 256;  // columns at a time: at least, at most
   const auto& a = *static_cast<const running_sum_args*>(args);
   const long step = a.reverse ? -a.inner : a.inner, begin = a.reverse ? (a.length - 1) * a.inner : 0;
   for (long o = 0; o < a.outer; ++o) {

@@ -300,8 +300,10 @@ LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothi
   }
 }
 
-/// The same, first down the columns of the windows, in vectors, for strides above 2, where windows share few rows. `step` sees
-/// every element; a row of which it is not `sure` after that is given to `in_order(y, row)`.
+/// Whether windows are combined first down their columns: they share few rows, and their columns are not neighbors.
+LAMINA_INLINE bool takes_rows_first(const window& w) { return w.stride_w > 2 && w.kernel_h <= 4 * w.stride_h; }
+/// The same, first down the columns of the windows, in vectors. `step` sees every element; if it is not `sure` of a row
+/// of results after that, `in_order(y, row)` computes the row again.
 template <class T, class Step, class InOrder>
 LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T nothing, Step step, InOrder in_order) {
   window_lines<T> lines;
@@ -330,9 +332,10 @@ LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T no
       }
       std::memcpy(out + x, lines.combined, static_cast<std::size_t>(count) * sizeof(T));
     }
-    if (!step.sure()) in_order(y, out);
+    if (!step.sure(out, w.out_width)) in_order(y, out);
   }
 }
+
 /// Keeps the first of equal maxima and the last of several NaNs.
 struct keep_larger {
   LAMINA_INLINE floats operator()(floats best, floats v) const {
@@ -340,7 +343,7 @@ struct keep_larger {
   }
   LAMINA_INLINE float operator()(float best, float v) const { return v > best || v != v ? v : best; }
 };
-/// The same in any order, without NaN and -0.
+/// The same in any order, unless there are NaNs, or -0 where the maximum is zero.
 struct keep_larger_number {
   floats nan = zero<float>();         // not 0 where a NaN was
   ints minus = zero<std::int32_t>();  // not 0 where a -0 was
@@ -349,13 +352,18 @@ struct keep_larger_number {
     minus = xsimd::select(bits_as<std::int32_t>(v) == ints(std::numeric_limits<std::int32_t>::min()), ints(1), minus);
     return v;
   }
-  LAMINA_INLINE bool sure() {
-    std::int32_t found[static_cast<std::size_t>(lane_count)];
-    store_floats(reinterpret_cast<float*>(found), bits_as<float>(bits_as<std::int32_t>(nan) | minus), lane_count);
+  LAMINA_INLINE bool sure(const float* row, long count) {
+    const bool any_nan = any(bits_as<std::int32_t>(nan)), any_minus = any(minus);
     nan = zero<float>(), minus = zero<std::int32_t>();
-    bool any = false;
-    for (int i = 0; i < lane_count; ++i) any = any || found[i] != 0;
-    return !any;
+    bool zeros = false;
+    if (any_minus) LAMINA_NO_UNROLL for (long x = 0; x < count; ++x) zeros = zeros || row[x] == 0.f;
+    return !any_nan && !zeros;
+  }
+  LAMINA_INLINE static bool any(ints flags) {
+    std::int32_t found[static_cast<std::size_t>(lane_count)], all = 0;
+    store_floats(reinterpret_cast<float*>(found), bits_as<float>(flags), lane_count);
+    for (int i = 0; i < lane_count; ++i) all |= found[i];
+    return all != 0;
   }
   LAMINA_INLINE floats operator()(floats best, floats v) const { return xsimd::select(v > best, v, best); }
   LAMINA_INLINE float operator()(float best, float v) const { return v > best ? v : best; }
@@ -377,7 +385,7 @@ LAMINA_COMPACT void max_any(const pool_args& a) {
   float* out = static_cast<float*>(a.out);
   constexpr float nothing = -__builtin_inff();
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width)
-    if (w.stride_w > 2)
+    if (takes_rows_first(w))
       combine_rows_first(w, in, out, nothing, keep_larger_number{},
                          [&](long y, float* row) __attribute__((always_inline)) { max_row(w, in, y, row); });
     else combine_windows(w, in, out, nothing, keep_larger{});
@@ -458,14 +466,14 @@ template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool cou
 struct sum_of_both {
   template <class V> LAMINA_INLINE V operator()(V sum, V v) const { return sum + v; }
   template <class V> LAMINA_INLINE static V seen(V v) { return v; }
-  static constexpr bool sure() { return true; }
+  static constexpr bool sure(const void*, long) { return true; }
 };
 template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width) {
-    if (w.stride_w > 2) combine_rows_first(w, in, out, T(0), sum_of_both{}, [](long, T*) {});
+    if (takes_rows_first(w)) combine_rows_first(w, in, out, T(0), sum_of_both{}, [](long, T*) {});
     else combine_windows(w, in, out, T(0), sum_of_both{});
     divide_by_counts(w, a.count_padding != 0, out);
   }
