@@ -156,8 +156,9 @@ void check_sums(element type, long outer, long length, long inner, bool exclusiv
   std::mt19937 generator(static_cast<unsigned>(length * 31 + inner));
   buffer<T> in(at(outer * length * inner), 1), apart(in.size(), 1);
   for (T& x : in) {
-    const auto number = static_cast<double>(generator() % 1000) - 500;
-    x = static_cast<T>(std::is_floating_point_v<T> ? number / 7 : number / 4);
+    const int number = static_cast<int>(generator() % 1000) - 500;
+    if constexpr (std::is_floating_point_v<T>) x = static_cast<T>(number) / 7;
+    else x = static_cast<T>(number / 4);
   }
   std::vector<T> expected(in.size());
   for (long o = 0; o < outer; ++o)
