@@ -57,6 +57,10 @@ template <class Word> void check_all() {
       check<Word>({7, 100}, {0, 1}, repeated, pad);
       check<Word>({37, 53}, {1, 0}, repeated, pad), check<Word>({64, 128}, {1, 0}, repeated, pad),
           check<Word>({130, 3}, {1, 0}, repeated, pad);
+      for (const auto& order : {std::vector<int>{0, 1}, std::vector<int>{1, 0}})
+        for (const long n : {2L, 15L, 16L, 45L})
+          check<Word>({n, 2}, order, repeated, pad), check<Word>({2, n}, order, repeated, pad),
+              check<Word>({3, n, 2}, {0, order[0] + 1, order[1] + 1}, repeated << 1, pad);
       check<Word>({5, 19, 33}, {0, 2, 1}, repeated, pad), check<Word>({5, 19, 33}, {2, 1, 0}, repeated, pad);
       check<Word>({18, 5, 40}, {1, 2, 0}, repeated, pad), check<Word>({3, 4, 5, 6}, {3, 1, 0, 2}, repeated, pad);
       for (const long channels : {2L, 3L})  // of pixels

@@ -173,6 +173,32 @@ template <bool Split> LAMINA_APART long move_pixels(const float* in, float* out,
   return i;
 }
 
+/// Element `Part` of each of `width` pairs.
+template <int Part> struct of_pair {
+  static constexpr int at(int i) { return 2 * i + Part; }
+};
+/// Half `Part` of the pairs of two registers' elements.
+template <int Part> struct of_pairs {
+  static constexpr int at(int i) { return (i + Part * width<float>) / 2 + i % 2 * width<float>; }
+};
+template <class Source, int... I> LAMINA_INLINE vec<float> from_two(vec<float> a, vec<float> b, fold::indices<I...>) {
+  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), Source::at(I)...));
+}
+/// The same for pairs, which are two rows side by side or, with `plane` 0, one row whose elements are repeated.
+template <bool Split> LAMINA_APART long move_pairs(const float* in, float* out, long plane, long pairs) {
+  constexpr int lanes = width<float>;
+  constexpr auto all = fold::first_indices<lanes>{};
+  long i = 0;
+  LAMINA_NO_UNROLL for (; i + lanes <= pairs; i += lanes) {
+    const float* p = in + (Split ? 2 * i : i);
+    float* q = out + (Split ? i : 2 * i);
+    const auto a = load(p), b = load(p + (Split ? lanes : plane));
+    store<float>(q, from_two<std::conditional_t<Split, of_pair<0>, of_pairs<0>>>(a, b, all));
+    store<float>(q + (Split ? plane : lanes), from_two<std::conditional_t<Split, of_pair<1>, of_pairs<1>>>(a, b, all));
+  }
+  return i;
+}
+
 /// out[j, i] = in[i, j] for 2 or 3 rows or columns, such as the channels of pixels.
 template <class Word>
 LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, const axis& columns) {
@@ -180,10 +206,13 @@ LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, co
   const axis &few = split ? columns : rows, &many = split ? rows : columns;
   long i = 0;
   if constexpr (sizeof(Word) == 4)
-    if (few.extent == 3 && (split ? many.in : many.out) == 3) {
+    if (few.extent == (split ? many.in : many.out)) {
       const auto* from = reinterpret_cast<const float*>(in);
       auto* to = reinterpret_cast<float*>(out);
-      i = split ? move_pixels<true>(from, to, few.out, many.extent) : move_pixels<false>(from, to, few.in, many.extent);
+      const long n = many.extent;
+      if (few.extent == 3)
+        i = split ? move_pixels<true>(from, to, few.out, n) : move_pixels<false>(from, to, few.in, n);
+      else i = split ? move_pairs<true>(from, to, few.out, n) : move_pairs<false>(from, to, few.in, n);
       in += i * many.in, out += i * many.out;
     }
   LAMINA_NO_UNROLL for (; i < many.extent; ++i, in += many.in, out += many.out) {
