@@ -2,6 +2,7 @@
 // and output are contiguous along different axes, transposes through registers.
 #pragma once
 #include "reduce.h"
+#include "shuffle.h"
 #include "storage.h"
 
 namespace lamina::kernels {
@@ -136,65 +137,25 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
     LAMINA_SMALL for (long i = 0; i < rows; ++i) out[c * out_stride + i] = in[i * in_stride + c];
 }
 
-/// Lanes of three registers, side by side: lane i is element `at(i)` of them.
-template <class Source, int... I>
-LAMINA_INLINE vec<float> from_three(vec<float> a, vec<float> b, vec<float> c, fold::indices<I...>) {
-  constexpr int two = 2 * width<float>;
-  const auto ab =
-      __builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (Source::at(I) < two ? Source::at(I) : 0)...);
-  return from_raw<float>(
-      __builtin_shufflevector(ab, to_raw<float>(c), (Source::at(I) < two ? I : width<float> + Source::at(I) - two)...));
-}
-/// Element `Channel` of each of `width` pixels.
-template <int Channel> struct of_channel {
-  static constexpr int at(int i) { return 3 * i + Channel; }
-};
-/// Part `Part` of pixels whose channels are in three registers.
-template <int Part> struct of_pixels {
-  static constexpr int at(int i) {
-    const int element = Part * width<float> + i;
-    return element % 3 * width<float> + element / 3;
-  }
-};
-/// Pixels of three channels to planes (`Split`) or from planes, as many as fill registers; returns their number.
-template <bool Split> LAMINA_APART long move_pixels(const float* in, float* out, long plane, long pixels) {
+/// Groups of two or three neighbors, such as the channels of pixels, to planes (`Split`) or from planes, as many as fill
+/// registers; returns their number. From one plane of two, with `plane` 0: each element twice.
+template <int Count, bool Split> LAMINA_APART long move_groups(const float* in, float* out, long plane, long groups) {
   constexpr int lanes = width<float>;
-  constexpr auto all = fold::first_indices<lanes>{};
+  const long from = Split ? lanes : plane, to = Split ? plane : lanes;
   long i = 0;
-  LAMINA_NO_UNROLL for (; i + lanes <= pixels; i += lanes) {
-    const float* p = in + (Split ? 3 * i : i);
-    float* q = out + (Split ? i : 3 * i);
-    const long from = Split ? lanes : plane, to = Split ? plane : lanes;
-    const auto a = load(p), b = load(p + from), c = load(p + 2 * from);
-    store<float>(q, from_three<std::conditional_t<Split, of_channel<0>, of_pixels<0>>>(a, b, c, all));
-    store<float>(q + to, from_three<std::conditional_t<Split, of_channel<1>, of_pixels<1>>>(a, b, c, all));
-    store<float>(q + 2 * to, from_three<std::conditional_t<Split, of_channel<2>, of_pixels<2>>>(a, b, c, all));
-  }
-  return i;
-}
-
-/// Element `Part` of each of `width` pairs.
-template <int Part> struct of_pair {
-  static constexpr int at(int i) { return 2 * i + Part; }
-};
-/// Half `Part` of the pairs of two registers' elements.
-template <int Part> struct of_pairs {
-  static constexpr int at(int i) { return (i + Part * width<float>) / 2 + i % 2 * width<float>; }
-};
-template <class Source, int... I> LAMINA_INLINE vec<float> from_two(vec<float> a, vec<float> b, fold::indices<I...>) {
-  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), Source::at(I)...));
-}
-/// The same for pairs, which are two rows side by side or, with `plane` 0, one row whose elements are repeated.
-template <bool Split> LAMINA_APART long move_pairs(const float* in, float* out, long plane, long pairs) {
-  constexpr int lanes = width<float>;
-  constexpr auto all = fold::first_indices<lanes>{};
-  long i = 0;
-  LAMINA_NO_UNROLL for (; i + lanes <= pairs; i += lanes) {
-    const float* p = in + (Split ? 2 * i : i);
-    float* q = out + (Split ? i : 2 * i);
-    const auto a = load(p), b = load(p + (Split ? lanes : plane));
-    store<float>(q, from_two<std::conditional_t<Split, of_pair<0>, of_pairs<0>>>(a, b, all));
-    store<float>(q + (Split ? plane : lanes), from_two<std::conditional_t<Split, of_pair<1>, of_pairs<1>>>(a, b, all));
+  LAMINA_NO_UNROLL for (; i + lanes <= groups; i += lanes) {
+    const float* p = in + (Split ? Count * i : i);
+    float* q = out + (Split ? i : Count * i);
+    const auto a = load(p), b = load(p + from);
+    if constexpr (Count == 2) {
+      store<float>(q, regrouped<Split, 0, float>(a, b));
+      store<float>(q + to, regrouped<Split, 1, float>(a, b));
+    } else {
+      const auto c = load(p + 2 * from);
+      store<float>(q, regrouped<Split, 0, float>(a, b, c));
+      store<float>(q + to, regrouped<Split, 1, float>(a, b, c));
+      store<float>(q + 2 * to, regrouped<Split, 2, float>(a, b, c));
+    }
   }
   return i;
 }
@@ -211,8 +172,8 @@ LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, co
       auto* to = reinterpret_cast<float*>(out);
       const long n = many.extent;
       if (few.extent == 3)
-        i = split ? move_pixels<true>(from, to, few.out, n) : move_pixels<false>(from, to, few.in, n);
-      else i = split ? move_pairs<true>(from, to, few.out, n) : move_pairs<false>(from, to, few.in, n);
+        i = split ? move_groups<3, true>(from, to, few.out, n) : move_groups<3, false>(from, to, few.in, n);
+      else i = split ? move_groups<2, true>(from, to, few.out, n) : move_groups<2, false>(from, to, few.in, n);
       in += i * many.in, out += i * many.out;
     }
   LAMINA_NO_UNROLL for (; i < many.extent; ++i, in += many.in, out += many.out) {

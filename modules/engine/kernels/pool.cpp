@@ -5,6 +5,7 @@
 #include "conv.h"
 #include "conv_channels.h"
 #include "counted.h"
+#include "shuffle.h"
 #include "simd.h"
 #include "storage.h"
 
@@ -26,17 +27,6 @@ using floats = vec<float>;
 using ints = vec<std::int32_t>;
 inline constexpr int lane_count = width<float>;
 
-template <class T, int... I> LAMINA_INLINE vec<T> evens(vec<T> a, vec<T> b, fold::indices<I...>) {
-  return from_raw<T>(__builtin_shufflevector(to_raw<T>(a), to_raw<T>(b), (2 * I)...));
-}
-template <int... I> LAMINA_INLINE floats odds(floats a, floats b, fold::indices<I...>) {
-  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b), (2 * I + 1)...));
-}
-/// Half `Half` (0 low, 1 high) of a and b interleaved.
-template <int Half, int... I> LAMINA_INLINE floats zip(floats a, floats b, fold::indices<I...>) {
-  return from_raw<float>(__builtin_shufflevector(to_raw<float>(a), to_raw<float>(b),
-                                                 (I / 2 + Half * lane_count / 2 + (I % 2) * lane_count)...));
-}
 using all_lanes = fold::first_indices<lane_count>;
 
 template <int... I> LAMINA_INLINE ints twice_counting(fold::indices<I...>) {
@@ -60,15 +50,16 @@ LAMINA_INLINE quads load_quads(const float* top, long row, long count) {
       low = load(p, first<float>(pixels));
       high = pixels > lane_count ? load(p + lane_count, first<float>(pixels - lane_count)) : zero<float>();
     }
-    q.at[i][0] = evens<float>(low, high, all_lanes{});
-    q.at[i][1] = odds(low, high, all_lanes{});
+    q.at[i][0] = regrouped<true, 0, float>(low, high);
+    q.at[i][1] = regrouped<true, 1, float>(low, high);
   }
   return q;
 }
 LAMINA_INLINE void store_quads(float* top, long row, long count, const quads& q) {
   LAMINA_UNROLL for (int i = 0; i < 2; ++i) {
     float* p = top + i * row;
-    const auto low = zip<0>(q.at[i][0], q.at[i][1], all_lanes{}), high = zip<1>(q.at[i][0], q.at[i][1], all_lanes{});
+    const auto low = regrouped<false, 0, float>(q.at[i][0], q.at[i][1]),
+               high = regrouped<false, 1, float>(q.at[i][0], q.at[i][1]);
     if (count >= lane_count) {
       store<float>(p, low);
       store<float>(p + lane_count, high);
@@ -200,18 +191,17 @@ template <class T> struct window_lines {
   alignas(64) T combined[size + width<T>];
 };
 
-/// Columns [begin, begin + size) of a row; `nothing` takes the place of padding.
-template <class T>
-LAMINA_INLINE void copy_padded(const T* row, long columns, long begin, long size, T* line, T nothing) {
+/// Columns [begin, begin + size) of a row, which at(column, left) loads; `nothing` takes the place of padding.
+template <class T, class At>
+LAMINA_INLINE void write_padded(long columns, long begin, long size, T* line, T nothing, At at) {
   const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = columns - begin;
   const long right = past < left ? left : past < size ? past : size;
   LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) line[c] = nothing;
-  LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>)
-      store<T>(line + c, load_lanes(row + begin + c, right - c));
+  LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>) store<T>(line + c, at(begin + c, right - c));
   LAMINA_NO_UNROLL for (long c = right; c < size; ++c) line[c] = nothing;
 }
 template <class T> LAMINA_INLINE vec<T> every_second(const T* p) {
-  return evens<T>(load(p), load(p + width<T>), fold::first_indices<width<T>>{});
+  return regrouped<true, 0, T>(load(p), load(p + width<T>));
 }
 /// Combines `taps` columns of `count` neighboring windows in one row; adds to `out` if they are not the first columns.
 template <class T, class Step>
@@ -236,7 +226,7 @@ LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long c
   if (stride == 2) return sweep([](const T* p) __attribute__((always_inline)) { return every_second(p); });
   if (stride == 4)
     return sweep([](const T* p) __attribute__((always_inline)) {
-      return evens<T>(every_second(p), every_second(p + 2 * width<T>), fold::first_indices<width<T>>{});
+      return regrouped<true, 0, T>(every_second(p), every_second(p + 2 * width<T>));
     });
   LAMINA_NO_UNROLL for (long x = 0; x < count; ++x, line += stride) {
     T all = begins ? line[0] : step(out[x], line[0]);
@@ -278,8 +268,10 @@ LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothi
       for (long j = 0; j < w.kernel_w; j += widest) {
         const long taps = w.kernel_w - j < widest ? w.kernel_w - j : widest;
         for (long i = top; i < bottom; ++i)
-          copy_padded(in + i * w.width, w.width, x * w.stride_w - w.pad_w + j, (count - 1) * w.stride_w + taps,
-                      lines.row + (i - top) * pitch, nothing);
+          write_padded(w.width, x * w.stride_w - w.pad_w + j, (count - 1) * w.stride_w + taps,
+                       lines.row + (i - top) * pitch, nothing,
+                       [row = in + i * w.width](long c, long left)
+                           __attribute__((always_inline)) { return load_lanes(row + c, left); });
         for (long i = top; i < bottom; ++i)
           combine_columns(lines.row + (i - top) * pitch, w.stride_w, taps, count, j == 0,
                           lines.combined + (i - top) * pitch, step);
@@ -316,18 +308,14 @@ LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T no
       const long count = w.out_width - x < max_count ? w.out_width - x : max_count;
       for (long j = 0; j < w.kernel_w; j += widest) {
         const long taps = w.kernel_w - j < widest ? w.kernel_w - j : widest;
-        const long begin = x * w.stride_w - w.pad_w + j, size = (count - 1) * w.stride_w + taps;
-        const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = w.width - begin;
-        const long right = rows.begin >= rows.end || past < left ? left : past < size ? past : size;
-        LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) lines.row[c] = nothing;
-        LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>) {
-          const T* from = in + rows.begin * w.width + begin + c;
-          vec<T> all = step.seen(load_lanes(from, right - c));
-          LAMINA_NO_UNROLL for (long i = rows.begin + 1; i < rows.end; ++i) all =
-              step(all, step.seen(load_lanes(from += w.width, right - c)));
-          store<T>(lines.row + c, all);
-        }
-        LAMINA_NO_UNROLL for (long c = right; c < size; ++c) lines.row[c] = nothing;
+        write_padded(rows.begin < rows.end ? w.width : 0, x * w.stride_w - w.pad_w + j, (count - 1) * w.stride_w + taps,
+                     lines.row, nothing, [&](long c, long left) __attribute__((always_inline)) {
+                       const T* from = in + rows.begin * w.width + c;
+                       vec<T> all = step.seen(load_lanes(from, left));
+                       LAMINA_NO_UNROLL for (long i = rows.begin + 1; i < rows.end; ++i) all =
+                           step(all, step.seen(load_lanes(from += w.width, left)));
+                       return all;
+                     });
         combine_columns(lines.row, w.stride_w, taps, count, j == 0, lines.combined, step);
       }
       std::memcpy(out + x, lines.combined, static_cast<std::size_t>(count) * sizeof(T));
