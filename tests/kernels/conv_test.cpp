@@ -181,14 +181,36 @@ std::vector<float> read_by(const blocked_options& o, std::vector<float> values) 
   return values;
 }
 
+/// The window of one of several groups, unless each is one channel.
+window of_one_group(window w) {
+  if (w.groups == w.channels) return w;
+  w.channels /= w.groups, w.out_channels /= w.groups, w.groups = 1;
+  return w;
+}
+/// Calls a prepared convolution in channel blocks, `sets` groups with a set of filters each.
+void run_blocked(conv_blocked_args a, const conv_blocked_functions& f, long sets) {
+  conv_grouped_args g{};
+  g.first = a.first * sets, g.count = a.count * sets, g.groups = sets;
+  g.filters = static_cast<long>(f.packed_bytes(&a.w, a.planar_in) / sizeof(float));
+  if (sets > 1) a.first = 0, a.count = 1;
+  g.conv_run = f.prepare(&a);
+  g.conv = a;
+  buffer<std::byte> scratch(f.scratch_bytes(&a));
+  if (sets > 1) functions().grouped(&g, scratch.data());
+  else g.conv_run(&a, scratch.data());
+  BOOST_TEST(scratch.guards_intact());
+}
+
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions_of(o);
-  BOOST_TEST_REQUIRE(f.supports(&w, o.planar) == 1, name(w));
+  const window group = of_one_group(w);
+  const long sets = w.groups == group.groups ? 1 : w.groups;
+  BOOST_TEST_REQUIRE(f.supports(&group, o.planar) == 1, name(w));
   const long out_pixels = w.out_height * w.out_width;
   auto in = random_values<float>(images * in_size(w));
   auto weight = random_values<float>(weight_size(w));
   spoil(weight, kind);
-  if (o.form >= 0 && f.by_winograd(&w, o.planar)) {  // numbers whose Winograd transforms are exact
+  if (o.form >= 0 && f.by_winograd(&group, o.planar)) {  // numbers whose Winograd transforms are exact
     for (auto& x : in) x = std::nearbyint(3 * x);
     for (auto& x : weight) x = 4 * std::nearbyint(2 * x);
   }
@@ -210,9 +232,12 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
   }
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " planar " << o.planar << " residual " << o.residual << " clamp "
                              << o.clamp << " form " << o.form) {
-    buffer<float> packed(f.packed_bytes(&w, o.planar) / sizeof(float));
-    conv_pack_args pack{w, weight.data(), packed.data(), o.planar, 0};
-    f.pack(&pack, nullptr);
+    const long packed_set = static_cast<long>(f.packed_bytes(&group, o.planar) / sizeof(float));
+    buffer<float> packed(at(sets * packed_set));
+    for (long i = 0; i < sets; ++i) {
+      conv_pack_args pack{group, weight.data() + i * weight_size(group), packed.data() + i * packed_set, o.planar, 0};
+      f.pack(&pack, nullptr);
+    }
     BOOST_TEST(packed.guards_intact());
     const auto source = o.planar ? in : blocked_form(in.data(), images, w.channels, w.height * w.width);
     const auto added = blocked_form(residual.data(), images, w.out_channels, out_pixels);
@@ -221,7 +246,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     buffer<float> out(at(images * out_image));
     for (auto& x : out) x = 77;
     conv_blocked_args a{};
-    a.w = w;
+    a.w = group;
     a.first = images > 1 ? 1 : 0;
     a.count = images - a.first;
     a.in = source.data();
@@ -231,22 +256,17 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     a.out = out.data();
     a.low = low, a.high = high, a.clamp = o.clamp, a.planar_in = o.planar;
     // Computes an image in two parts, where it has pieces.
-    const long pieces = f.pieces(&w, o.planar), cut = pieces > 1 ? random_to(1, pieces - 1) : 0;
+    const long pieces = f.pieces(&group, o.planar), cut = pieces > 1 ? random_to(1, pieces - 1) : 0;
     for (const long first : {0L, cut}) {
       a.first_piece = first;
       a.piece_count = cut == 0 ? 0 : first == 0 ? cut : pieces - cut;
-      const kernel run = f.prepare(&a);
-      buffer<std::byte> scratch(f.scratch_bytes(&a));
-      run(&a, scratch.data());
-      BOOST_TEST(scratch.guards_intact());
+      run_blocked(a, f, sets);
       if (cut == 0) break;
     }
     if (cut > 0) {  // and as a whole, with the same bits
       const auto in_parts = out;
       a.first_piece = a.piece_count = 0;
-      const kernel run = f.prepare(&a);
-      buffer<std::byte> scratch(f.scratch_bytes(&a));
-      run(&a, scratch.data());
+      run_blocked(a, f, sets);
       BOOST_TEST(kernel_test::same_bits(out.data(), in_parts.data(), out.size()));
     }
     BOOST_TEST(out.guards_intact());
@@ -474,6 +494,33 @@ BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
   const long c = 2 * lane_count();
   window far = sized({c, 20, 20, c, 0, 0, 3, 3, 1, 1, 12, 12, 12, 12, 1});
   BOOST_TEST(functions().blocked.by_winograd(&far, false) == 0);
+}
+
+// Groups of whole channel blocks, directly and by Winograd, also of bfloat16 numbers.
+BOOST_AUTO_TEST_CASE(blocked_in_groups) {
+  int winograd = 0;
+  for (int i = 0; i < 120; ++i) {
+    window w{};
+    const bool square = i % 3 == 0;
+    w.groups = random_to(2, 4);
+    w.channels = w.groups * lane_count() * (square ? random_to(2, 3) : random_to(1, 3));
+    w.out_channels = w.groups * lane_count() * (square ? random_to(2, 3) : random_to(1, 3));
+    w.kernel_h = square ? 3 : random_to(1, 5), w.kernel_w = square ? 3 : random_to(1, 5);
+    w.stride_h = square ? 1 : random_to(1, 2), w.stride_w = square ? 1 : random_to(1, 2);
+    w.dilation_h = random_to(0, 2) ? 1 : 2, w.dilation_w = random_to(0, 2) ? 1 : 2;
+    w.pad_h = random_to(0, w.kernel_h), w.pad_w = random_to(0, w.kernel_w);
+    w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+    w.height = square ? random_to(12, 20) : random_to(1, 14), w.width = square ? random_to(12, 20) : random_to(1, 30);
+    if (!fits(w)) continue;
+    w = sized(w);
+    const int form = i % 4 ? -1 : static_cast<int>(random_to(0, bfloat().forms())) - 1;
+    const window group = of_one_group(w);
+    const bool by_winograd = functions_of({.form = form}).by_winograd(&group, 0) != 0;
+    winograd += by_winograd;
+    check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0, form},
+                  i % 4 || by_winograd ? numbers::finite : numbers::any);
+  }
+  BOOST_TEST((lane_count() < 8 || winograd > 10));
 }
 
 // Winograd tiles of 4x4 results for large maps, whole and in parts, and tiles of 2x2.

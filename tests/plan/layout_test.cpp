@@ -114,6 +114,24 @@ BOOST_AUTO_TEST_CASE(strides_dilation_groups) {
   equal_layouts({1, 32, 8, 8}, [](small_graph& g, const value& x) {
     return values{conv2d(x, weight(g, "w", {32, 1, 3, 3}), {.padding = 1, .groups = 32})};
   });
+  // Groups of whole blocks of channels, some by Winograd, with everything that a call can add to them.
+  for (const std::int64_t groups : {2, 3, 6})
+    for (const std::int64_t batch : {1, 2, 5})
+      for (const std::int64_t extent : {7, 17}) {
+        const std::int64_t in = 32 * groups, out = groups == 3 ? 48 * groups : in;
+        const auto p = equal_layouts(
+            {batch, in, extent, extent + 1},
+            [&](small_graph& g, const value& x) {
+              const value v = weight(g, "v", {in, in, 1, 1}), h = relu(conv2d(x, v));
+              const value y = conv2d(h, weight(g, "w", {out, 32, 3, 3}), {.padding = 1, .groups = groups});
+              const value z = relu(y + weight(g, "b", {out, 1, 1}) + (out == in ? h : y));
+              return values{z, conv2d(z, weight(g, "s", {groups * 16, out / groups, 3, 3}),
+                                      {.stride = 2, .padding = 1, .groups = groups})};
+            },
+            static_cast<int>(batch));
+        BOOST_TEST(p->explain().find("im2col") == std::string::npos);
+        BOOST_TEST(p->explain().find("tiles") == std::string::npos);
+      }
   // Split into blocks of channels; the last block has one channel.
   for (const std::int64_t channels : {9, 17, 33})
     equal_layouts({1, channels, 60, 64}, [&](small_graph& g, const value& x) {

@@ -158,6 +158,13 @@ template <class T> std::size_t scratch_of_plain(const conv_plain_args* a, [[mayb
   return static_cast<std::size_t>(plain::matrix_bytes<T>(*a)) + (full > tail ? full : tail);
 }
 
+/// Image `n` of the groups has the filters and the bias of its group.
+LAMINA_INLINE void select_group(const conv_grouped_args& a, long n, conv_blocked_args& conv) {
+  const long group = n % a.groups;
+  conv.weight = a.conv.weight + group * a.filters;
+  if (conv.bias) conv.bias = a.conv.bias + group * a.conv.w.out_channels;
+}
+
 int by_columns(const conv_plain_args* a) noexcept { return a->decision[plain::method] == plain::by_columns; }
 
 }  // namespace
@@ -274,6 +281,20 @@ LAMINA_POOL(channel_block_f32)
 LAMINA_POOL(channel_block_s8)
 #undef LAMINA_POOL
 
+void LAMINA_KERNEL(conv_grouped_f32)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const conv_grouped_args*>(args);
+  const window& w = a.conv.w;
+  const long in_image = w.channels * w.height * w.width, out_image = w.out_channels * w.out_height * w.out_width;
+  conv_blocked_args conv = a.conv;
+  for (long n = a.first; n < a.first + a.count; ++n) {
+    select_group(a, n, conv);
+    conv.in = a.conv.in + n * in_image;
+    conv.out = a.conv.out + n * out_image;
+    if (conv.residual) conv.residual = a.conv.residual + n * out_image;
+    a.conv_run(&conv, scratch);
+  }
+}
+
 void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_through_args*>(args);
   const window& w = a.conv.w;
@@ -285,6 +306,7 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
   for (long n = a.first; n < a.first + a.count; ++n) {
     const reorder_args before{a.in + n * w.channels * in_pixels, near, 1, w.channels, in_pixels};
     LAMINA_KERNEL(to_blocked_f32)(&before, nullptr);
+    select_group(a, n, conv);
     a.conv_run(&conv, near + a.in_bytes + a.out_bytes);
     const reorder_args after{conv.out, a.out + n * a.conv.image_outs() * out_pixels, 1, w.out_channels, out_pixels};
     LAMINA_KERNEL(from_blocked_f32)(&after, nullptr);
@@ -308,6 +330,7 @@ constinit const conv_functions LAMINA_KERNEL(conv) = {
     LAMINA_KERNEL(from_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),
     LAMINA_KERNEL(conv_depthwise_after_f32),
+    LAMINA_KERNEL(conv_grouped_f32),
     LAMINA_KERNEL(conv_through_blocks_f32),
     LAMINA_KERNEL(channel_block_f32),
     LAMINA_KERNEL(channel_block_s8),

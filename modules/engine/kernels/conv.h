@@ -219,26 +219,31 @@ struct conv_depthwise_args : conv_bands {
   template <class F> void each_code(F f) const { f(depthwise_run), depthwise.each_code(f), conv_bands::each_code(f); }
 };
 
-/// A convolution of plain images by the blocked kernel: converts each image to blocks and its results back to plain
-/// while they are in cache. Images [first, first + count); `conv` may be a part by channels, and `out` begins with it.
-struct conv_through_args {
-  conv_blocked_args conv;  // prepared for one image
+/// A convolution whose groups are whole channel blocks: the channels of each group are an image of their own to `conv`,
+/// the convolution of one group. Images [first, first + count), those of the same group with the same filters.
+struct conv_grouped_args {
+  conv_blocked_args conv;  // prepared for one image; with the filters and bias of the first group
   kernel conv_run;
-  const float* in;
-  float* out;
   long first, count;
-  std::size_t in_bytes, out_bytes;  // of a blocked image
+  long groups, filters;  // filters: packed elements of a group
   template <class F> void each_code(F f) const {
     f(conv_run);
     conv.each_code(f);
   }
+};
+/// A convolution of plain images by the blocked kernel: converts each image to blocks and its results back to plain
+/// while they are in cache. `conv` may be a part by channels, and `out` begins with it.
+struct conv_through_args : conv_grouped_args {
+  const float* in;
+  float* out;
+  std::size_t in_bytes, out_bytes;  // of a blocked image
 };
 struct conv_functions {
   conv_plain_functions plain[2];              // [f32, f64]
   conv_blocked_functions blocked;             // f32
   kernel to_blocked, from_blocked;            // args: reorder_args, f32
   kernel pooled, depthwise_after;             // args: conv_pooled_args, conv_depthwise_args
-  kernel through_blocks;                      // args: conv_through_args
+  kernel grouped, through_blocks;             // args: conv_grouped_args, conv_through_args
   kernel channel_block, channel_block_bytes;  // args: channel_block_args, of float and of int8
 };
 

@@ -38,7 +38,16 @@ kernels::window with_long_rows(const kernels::window& w) {
 struct convolution : kernels::window {
   product_type compute{};
   bool rounds = false;
+  std::int64_t sets = 1;  // of filters; more than 1: the window is that of one group
 };
+// A window of which each group has whole channel blocks as that of one group, an image for each; any other as it is.
+convolution of_one_group(convolution w, isa set) {
+  const long lanes = kernels::lanes(static_cast<kernels::isa>(set));
+  if (w.groups == 1 || w.channels % (w.groups * lanes) != 0 || w.out_channels % (w.groups * lanes) != 0) return w;
+  w.sets = std::exchange(w.groups, 1);
+  w.channels /= w.sets, w.out_channels /= w.sets;
+  return w;
+}
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
   return with_long_rows({x.at(1), x.at(2), x.at(3), y.at(1), y.at(2), y.at(3), w.at(2), w.at(3), a.stride.h, a.stride.w,
                          a.padding.h, a.padding.w, a.dilation.h, a.dilation.w, a.groups});
@@ -158,14 +167,19 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
   const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
-                      (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8;
+                      (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8 |
+                      static_cast<std::uint64_t>(w.sets - 1) << 32;
+  const auto packed = static_cast<std::int64_t>(f.packed_bytes(&w, planar)),
+             plain = w.out_channels * w.channels * w.kernel_h * w.kernel_w * 4;
   return detail::packed_or_temporary(
-      e, of ? of : e.of().inputs[1], [&] { return of ? e.operand(of) : e.in(1); }, format, f.packed_bytes(&w, planar),
+      e, of ? of : e.of().inputs[1], [&] { return of ? e.operand(of) : e.in(1); }, format,
+      static_cast<std::size_t>(w.sets * packed),
       [&](buffer_ref from, buffer_ref to) {
         kernels::conv_pack_args p{};
         p.w = w;
         p.planar_in = planar, p.turned = turned;
-        e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
+        for (std::int64_t i = 0; i < w.sets; ++i)
+          e.step(f.pack, p, {{&p.weight, from.at(i * plain)}, {&p.packed, to.at(i * packed)}});
       },
       !computed && !rounds && !turned);
 }
@@ -183,6 +197,9 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
       },
       true);
 }
+
+// Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
+constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
 
 // A part of a convolution in channel blocks: whole images; or of one image, blocks of output channels, or pieces (0:
 // all of it).
@@ -235,6 +252,33 @@ void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref 
   e.step(run, a, where, f.scratch_bytes(&a));
 }
 
+// Sets what a call by groups, or through blocks, needs beside its images: the convolution, prepared for one image.
+void prepare_grouped(const convolution& w, const kernels::conv_blocked_functions& f, kernels::conv_grouped_args& a) {
+  a.conv.count = 1;
+  a.groups = w.sets;
+  a.filters = static_cast<long>(f.packed_bytes(&w, 0) / 4);
+  a.conv_run = f.prepare(&a.conv);
+}
+
+// A convolution in groups of whole channel blocks: `images` has one for each group.
+void emit_grouped(emission& e, const convolution& w, std::int64_t images, double flops_per_image, buffer_ref weight,
+                  buffer_ref bias) {
+  const auto& f = blocked_functions(e, w, false);
+  const auto& tail = e.epilogue();
+  const std::int64_t pieces = std::max<std::int64_t>(f.pieces(&w, 0), 1);
+  for (const auto& p : detail::parts_of_images(e, images, flops_per_image, 3 * part_flops, part_flops, pieces)) {
+    kernels::conv_grouped_args a{};
+    a.conv = blocked_args(e, w, false);
+    a.conv.first_piece = p.first_piece, a.conv.piece_count = p.pieces;
+    a.first = p.first, a.count = p.count;
+    prepare_grouped(w, f, a);
+    std::vector<address> where{{&a.conv.in, e.in(0)}, {&a.conv.weight, weight}, {&a.conv.out, e.out(0)}};
+    if (bias) where.push_back({&a.conv.bias, bias});
+    if (tail.residual) where.push_back({&a.conv.residual, e.operand(tail.residual)});
+    e.step(functions(e).grouped, a, where, f.scratch_bytes(&a.conv));
+  }
+}
+
 // The window of the fused operation over a map of its operand.
 kernels::window maps_of(window_rule rule, const image_call& c) {
   const shape &x = c.in[0].dims, &y = c.out[0].dims;
@@ -246,9 +290,6 @@ kernels::window maps_of(window_rule rule, const image_call& c) {
 // Bytes of intermediate results between a convolution and its fused windows that stay in cache beside weights and
 // images.
 constexpr std::int64_t band_bytes = 512 * 1024;
-
-// Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
-constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
 
 // Chooses the kernels that compute a convolution in bands, low enough for the parts of an image; returns the number of
 // bands per image. `scratch`: of one kernel.
@@ -349,6 +390,7 @@ void emit_depthwise_after(emission& e, const convolution& w, std::int64_t images
 }
 
 void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_per_image) {
+  images *= w.sets, flops_per_image /= static_cast<double>(w.sets);
   // Bands are convolved as separate maps, whose choice of tiles could differ from that of the packed weights.
   w.large_tiles = e.fast_convolutions() && w.compute == dtype::float32 && !e.epilogue().windows;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())),
@@ -368,6 +410,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
     else emit_pooled(e, w, images, flops_per_image, weight, bias, rule, maps);
     return;
   }
+  if (w.sets > 1) return emit_grouped(e, w, images, flops_per_image, weight, bias);
   // Pieces of an image are rows, Winograd tiles, or blocks of output channels.
   const std::int64_t unit = w.groups > 1 ? 1 : detail::blocks_of_piece(blocks);
   std::int64_t pieces = f.pieces(&w, planar);
@@ -402,6 +445,7 @@ bool goes_through_blocks(emission& e, const convolution& plain, const convolutio
   return f.by_columns(&a) != 0;
 }
 void emit_through_blocks(emission& e, const convolution& w, std::int64_t images, double flops_per_image, bool turned) {
+  images *= w.sets, flops_per_image /= static_cast<double>(w.sets);
   const auto& f = blocked_functions(e, w, false);
   if (rounds_operands(e, f)) e.note("bfloat16");
   e.kernel(name_of(f, w, false));
@@ -411,10 +455,9 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   kernels::conv_through_args a{};
   const auto prepare = [&](std::int64_t out_channels) {
     a.conv = blocked_args(e, w, false);
-    a.conv.count = 1;
     if (out_channels != w.out_channels)
       a.conv.whole_out_channels = w.out_channels, a.conv.w.out_channels = out_channels;
-    a.conv_run = f.prepare(&a.conv);
+    prepare_grouped(w, f, a);
   };
   const std::int64_t map = w.out_height * w.out_width * 4;  // bytes
   a.in_bytes = static_cast<std::size_t>(channels * w.height * w.width * 4);
@@ -434,8 +477,8 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
   constexpr std::size_t near = 512 * 1024;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), blocks = outs / lanes, few = 4;
   const std::size_t packed = f.packed_bytes(&w, false);
-  if (w.groups == 1 && images > 1 && blocks >= few && packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) &&
-      f.by_winograd(&w, false) == 0) {
+  if (w.groups == 1 && w.sets == 1 && images > 1 && blocks >= few &&
+      packed > std::max(near, 4 * (a.in_bytes + a.out_bytes)) && f.by_winograd(&w, false) == 0) {
     const auto unit = std::clamp(static_cast<std::int64_t>(near) * blocks / static_cast<std::int64_t>(packed),
                                  std::int64_t{1}, blocks / few) *
                       lanes;
@@ -469,6 +512,7 @@ void emit_input_grad(emission& e, const convolution& w, std::int64_t images, dou
     back.out_channels = w.channels, back.out_height = w.height, back.out_width = w.width;
     back.pad_h = w.dilation_h * (w.kernel_h - 1) - w.pad_h, back.pad_w = w.dilation_w * (w.kernel_w - 1) - w.pad_w;
     back.more_h = back.more_w = 0;
+    back = of_one_group(back, e.isa());
     if (goes_through_blocks(e, w, back, input_grad)) return emit_through_blocks(e, back, images, flops_per_image, true);
   }
   emit_plain(e, w, images, flops_per_image, input_grad);
@@ -478,7 +522,7 @@ void emit_input_grad(emission& e, const convolution& w, std::int64_t images, dou
 
 image_layouts conv2d::images(const image_call& c) {
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
-  const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
+  const convolution w = of_one_group({window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims)}, c.isa);
   // Blocks of few channels are mostly padding; there are no blocked kernels for float16 rounding.
   if (a.compute == dtype::float16) return {};
   const auto& blocks =
@@ -518,8 +562,9 @@ void conv2d::emit(emission& e) {
   if (y.size() == 0) return;
   const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, y);
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
-  if (e.out(0).form == layout::blocked) emit_blocked(e, w, x.at(0), flops);
-  else if (goes_through_blocks(e, w, w, forward)) emit_through_blocks(e, w, x.at(0), flops, false);
+  const auto group = of_one_group(w, e.isa());
+  if (e.out(0).form == layout::blocked) emit_blocked(e, group, x.at(0), flops);
+  else if (goes_through_blocks(e, w, group, forward)) emit_through_blocks(e, group, x.at(0), flops, false);
   else emit_plain(e, w, x.at(0), flops, forward);
 }
 
