@@ -266,7 +266,8 @@ void emit_grouped(emission& e, const convolution& w, std::int64_t images, double
   const auto& f = blocked_functions(e, w, false);
   const auto& tail = e.epilogue();
   const std::int64_t pieces = std::max<std::int64_t>(f.pieces(&w, 0), 1);
-  for (const auto& p : detail::parts_of_images(e, images, flops_per_image, 3 * part_flops, part_flops, pieces)) {
+  for (const auto& p :
+       detail::parts_of_images(e, images, flops_per_image, 3 * depthwise_part_flops, part_flops, pieces)) {
     kernels::conv_grouped_args a{};
     a.conv = blocked_args(e, w, false);
     a.conv.first_piece = p.first_piece, a.conv.piece_count = p.pieces;
@@ -561,7 +562,10 @@ void conv2d::emit(emission& e) {
   const shape &x = e.in_type(0).dims, &weights = e.in_type(1).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
   const auto w = convolution_of(e, e.attributes<conv2d_attributes>(), x, weights, y);
+  // An image of few channels takes the time of its memory traffic, here in flops, rather than of its products.
+  constexpr double flops_per_element = 20;
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
+  if (w.groups != x.at(1)) flops += flops_per_element * static_cast<double>(x.size(1, 4) + y.size(1, 4));
   const auto group = of_one_group(w, e.isa());
   if (e.out(0).form == layout::blocked) emit_blocked(e, group, x.at(0), flops);
   else if (goes_through_blocks(e, w, group, forward)) emit_through_blocks(e, group, x.at(0), flops, false);
