@@ -232,12 +232,9 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
   }
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " planar " << o.planar << " residual " << o.residual << " clamp "
                              << o.clamp << " form " << o.form) {
-    const long packed_set = static_cast<long>(f.packed_bytes(&group, o.planar) / sizeof(float));
-    buffer<float> packed(at(sets * packed_set));
-    for (long i = 0; i < sets; ++i) {
-      conv_pack_args pack{group, weight.data() + i * weight_size(group), packed.data() + i * packed_set, o.planar, 0};
-      f.pack(&pack, nullptr);
-    }
+    buffer<float> packed(at(sets) * f.packed_bytes(&group, o.planar) / sizeof(float));
+    conv_pack_args pack{group, weight.data(), packed.data(), o.planar, 0, sets};
+    f.pack(&pack, nullptr);
     BOOST_TEST(packed.guards_intact());
     const auto source = o.planar ? in : blocked_form(in.data(), images, w.channels, w.height * w.width);
     const auto added = blocked_form(residual.data(), images, w.out_channels, out_pixels);

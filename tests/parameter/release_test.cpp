@@ -110,6 +110,8 @@ BOOST_AUTO_TEST_CASE(convolutions_give_back_what_they_packed) {
         BOOST_TEST(released_and_restored({floats({1, in, 9, 9}), floats({out, in, 3, 3}), padded}, set));
     const auto depthwise = [](const value& x, const value& w) { return convolved(x, w, {.padding = 1, .groups = 48}); };
     BOOST_TEST(released_and_restored({floats({1, 48, 9, 9}), floats({48, 1, 3, 3}), depthwise}, set));
+    const auto grouped = [](const value& x, const value& w) { return convolved(x, w, {.padding = 1, .groups = 3}); };
+    BOOST_TEST(released_and_restored({floats({1, 96, 9, 9}), floats({48, 32, 3, 3}), grouped}, set));
   }
 }
 

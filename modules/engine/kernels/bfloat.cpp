@@ -134,9 +134,7 @@ void LAMINA_KERNEL(round_to_bfloat)(const void* args, void*) noexcept {
 }
 
 void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const conv_pack_args*>(args);
-  if (blocked::takes_winograd(a.w, false)) blocked::pack_winograd<bfloat_floats>(a.w, blocked::filters(a), a.packed);
-  else blocked::pack_weights<bfloat_floats>(a.w, false, blocked::filters(a), a.packed);
+  blocked::pack_sets<bfloat_floats>(*static_cast<const conv_pack_args*>(args));
 }
 
 #define LAMINA_CONV_TILE_NAME(form, c, r) LAMINA_KERNEL(conv_bf16_tile_##c##_##r##form)

@@ -237,10 +237,7 @@ void LAMINA_KERNEL(conv_depthwise_after_f32)(const void* args, void* scratch) no
 }
 
 void LAMINA_KERNEL(conv_pack_f32)(const void* args, void*) noexcept {
-  const auto& a = *static_cast<const conv_pack_args*>(args);
-  if (blocked::takes_winograd(a.w, a.planar_in != 0))
-    blocked::pack_winograd<unconverted<float>>(a.w, blocked::filters(a), a.packed);
-  else blocked::pack_weights<unconverted<float>>(a.w, a.planar_in != 0, blocked::filters(a), a.packed);
+  blocked::pack_sets<unconverted<float>>(*static_cast<const conv_pack_args*>(args));
 }
 
 void LAMINA_KERNEL(to_blocked_f32)(const void* args, void*) noexcept {

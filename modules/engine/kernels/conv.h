@@ -134,6 +134,7 @@ struct conv_pack_args {
   float* packed;
   std::int32_t planar_in;
   std::int32_t turned;  // this convolution is the input gradient of one with weights [channels, out_channels, kh, kw]
+  long sets = 1;        // of filters, one after the other: those of a depthwise convolution are one
 };
 
 /// plain [images, channels, pixels] <-> blocked [images, ceil(channels / lanes), pixels, lanes]

@@ -1,6 +1,7 @@
 // Decisions and loops of blocked convolutions that are not depthwise, for any product form.
 #pragma once
 #include "conv_blocked.h"
+#include "conv_reorder.h"
 #include "conv_tile_sizes.h"
 #include "conv_winograd.h"
 
@@ -156,6 +157,18 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   const long inner = w->groups > 1 ? 1 : planar_in ? w->channels : divide_up(w->channels, block) * block;
   const long outs = divide_up(w->out_channels, block) * block;
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
+}
+
+template <class Form> LAMINA_INLINE void pack_sets(const conv_pack_args& a) {
+  const window& w = a.w;
+  const bool planar = a.planar_in != 0;
+  conv_pack_args set = a;
+  for (long i = 0; i < a.sets; ++i) {
+    if (takes_winograd(w, planar)) pack_winograd<Form>(w, filters(set), set.packed);
+    else pack_weights<Form>(w, planar, filters(set), set.packed);
+    set.weight += w.out_channels * w.channels * w.kernel_h * w.kernel_w;
+    set.packed += packed_bytes<Form>(&w, a.planar_in) / sizeof(float);
+  }
 }
 
 /// Output rows or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every

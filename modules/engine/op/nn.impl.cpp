@@ -169,17 +169,15 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
                       (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8 |
                       static_cast<std::uint64_t>(w.sets - 1) << 32;
-  const auto packed = static_cast<std::int64_t>(f.packed_bytes(&w, planar)),
-             plain = w.out_channels * w.channels * w.kernel_h * w.kernel_w * 4;
   return detail::packed_or_temporary(
       e, of ? of : e.of().inputs[1], [&] { return of ? e.operand(of) : e.in(1); }, format,
-      static_cast<std::size_t>(w.sets * packed),
+      static_cast<std::size_t>(w.sets) * f.packed_bytes(&w, planar),
       [&](buffer_ref from, buffer_ref to) {
         kernels::conv_pack_args p{};
         p.w = w;
         p.planar_in = planar, p.turned = turned;
-        for (std::int64_t i = 0; i < w.sets; ++i)
-          e.step(f.pack, p, {{&p.weight, from.at(i * plain)}, {&p.packed, to.at(i * packed)}});
+        p.sets = w.sets;
+        e.step(f.pack, p, {{&p.weight, from}, {&p.packed, to}});
       },
       !computed && !rounds && !turned);
 }
