@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
     r.share = p.flops();
     measure(r, mine.run, {other}, 1e-6);
     show(r);
-    if (p.groups > 1) depthwise.push_back(r);
+    if (p.groups > 1 && p.groups == p.channels) depthwise.push_back(r);
     all.add(std::move(r));
   }
   row mean = geomean(all.rows(), "geomean");

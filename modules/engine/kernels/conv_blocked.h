@@ -17,13 +17,13 @@ namespace blocked {
 inline constexpr long block = width<float>;
 inline constexpr float infinite = __builtin_inff();
 
-/// Largest tiles: `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
+/// Largest tiles: `single_rows` x 1 block, `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
 #if LAMINA_REGISTERS == 32
-inline constexpr long wide_rows = 14, narrow_rows = 9;
+inline constexpr long single_rows = 14, wide_rows = 14, narrow_rows = 9;
 #elif defined(__AVX2__)
-inline constexpr long wide_rows = 6, narrow_rows = 4;
+inline constexpr long single_rows = 8, wide_rows = 6, narrow_rows = 4;
 #else
-inline constexpr long wide_rows = 6, narrow_rows = 3;
+inline constexpr long single_rows = 8, wide_rows = 6, narrow_rows = 3;
 #endif
 
 /// Cache budgets in bytes: weights of one tile column, and input rows, that are reused.

@@ -12,7 +12,7 @@ using conv_tile = void (*)(const void*) noexcept;
 
 /// The tiles of a form: [blocks of output channels - 1][pixels - 1]
 struct blocked_tiles {
-  conv_tile at[3][blocked::wide_rows]{};
+  conv_tile at[3][blocked::single_rows]{};
 };
 
 namespace blocked {
@@ -68,8 +68,9 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
   const long whole_count = divide_up(a->image_outs(), block);
   const bool narrow = tile_fill(narrow_rows, 3, flat ? pixels : w.out_width, whole_count) >
                       tile_fill(wide_rows, 2, flat ? pixels : w.out_width, whole_count);
-  d[tile_rows] = narrow ? narrow_rows : wide_rows;
-  d[tile_columns] = narrow ? 3 : 2;
+  const bool single = whole_count == 1;
+  d[tile_rows] = single ? single_rows : narrow ? narrow_rows : wide_rows;
+  d[tile_columns] = single ? 1 : narrow ? 3 : 2;
   const long part_pixels = rows_of_part(*a) * w.out_width;
   d[row_pixels] = flat ? smaller(part_pixels, d[tile_rows] * pieces) : w.out_width;
   d[row_count] = flat ? divide_up(part_pixels, d[row_pixels]) : rows_of_part(*a);
