@@ -153,7 +153,7 @@ struct tap_columns {
         end(left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1)) {}
 };
 /// Adds a row of a tap to every `stride`-th pixel from `to` on.
-template <class T> LAMINA_INLINE void add_row(T* to, const T* from, long stride, long begin, long end) {
+template <class T> LAMINA_APART void add_row(T* to, const T* from, long stride, long begin, long end) {
   long x = begin;
   if (stride == 1) {
     for (; x + width<T> <= end; x += width<T>) store<T>(to + x, load(to + x) + load(from + x));
