@@ -160,6 +160,7 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
+/// Packs sets of filters, such as those of the groups of a convolution, one after the other.
 template <class Form> LAMINA_INLINE void pack_sets(const conv_pack_args& a) {
   const window& w = a.w;
   const bool planar = a.planar_in != 0;
