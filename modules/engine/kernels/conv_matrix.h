@@ -152,6 +152,13 @@ struct tap_columns {
         begin(left >= 0 ? 0 : divide_up(-left, w.stride_w)),
         end(left >= w.width ? 0 : smaller(w.out_width, (w.width - 1 - left) / w.stride_w + 1)) {}
 };
+/// Adds pixels of two rows in turns to those from `to` on.
+template <class T> LAMINA_INLINE void add_in_turns(T* to, vec<T> even, vec<T> odd) {
+  vec<T> low, high;
+  in_turns(low, high, even, odd);
+  store<T>(to, load(to) + low);
+  store<T>(to + width<T>, load(to + width<T>) + high);
+}
 /// Adds a row of a tap to every `stride`-th pixel from `to` on.
 template <class T> LAMINA_APART void add_row(T* to, const T* from, long stride, long begin, long end) {
   long x = begin;
@@ -163,13 +170,8 @@ template <class T> LAMINA_APART void add_row(T* to, const T* from, long stride, 
     }
   } else {
     // In vectors, pixels between those of the tap get zeros added, which changes no bit of a sum that began with 0.
-    if (stride == 2) LAMINA_NO_UNROLL for (; x + width<T> < end; x += width<T>) {
-        vec<T> low, high;
-        in_turns(low, high, load(from + x), zero<T>());
-        T* at = to + 2 * x;
-        store<T>(at, load(at) + low);
-        store<T>(at + width<T>, load(at + width<T>) + high);
-      }
+    if (stride == 2)
+      LAMINA_NO_UNROLL for (; x + width<T> < end; x += width<T>) add_in_turns(to + 2 * x, load(from + x), zero<T>());
     for (; x < end; ++x) to[x * stride] += from[x];
   }
 }
@@ -180,13 +182,7 @@ LAMINA_INLINE void add_rows_in_turns(T* to, const T* even, const T* odd, const t
   add_row(to, even, 2, a.begin, smaller(begin, a.end));
   add_row(to + 1, odd, 2, b.begin, smaller(begin, b.end));
   long x = begin;
-  for (; x + width<T> <= end; x += width<T>) {
-    vec<T> low, high;
-    in_turns(low, high, load(even + x), load(odd + x));
-    T* at = to + 2 * x;
-    store<T>(at, load(at) + low);
-    store<T>(at + width<T>, load(at + width<T>) + high);
-  }
+  for (; x + width<T> <= end; x += width<T>) add_in_turns(to + 2 * x, load(even + x), load(odd + x));
   add_row(to, even, 2, x, a.end);
   add_row(to + 1, odd, 2, x, b.end);
 }
