@@ -13,15 +13,14 @@ namespace k = ::lamina::kernels;
 // Groups of a convolution that are convolutions of their own: of more than one channel.
 long sets_of(const problem& p) { return p.groups == p.channels ? 1 : p.groups; }
 
-// The window of one group.
+// The window of one set of filters.
 k::window window_of(const problem& p) {
-  const long sets = sets_of(p);
   k::window w{};
-  w.channels = p.channels / sets, w.height = p.size, w.width = p.size;
-  w.out_channels = p.out_channels / sets, w.out_height = p.out_size(), w.out_width = p.out_size();
+  w.channels = p.channels, w.height = p.size, w.width = p.size;
+  w.out_channels = p.out_channels, w.out_height = p.out_size(), w.out_width = p.out_size();
   w.kernel_h = p.kernel, w.kernel_w = p.kernel, w.stride_h = p.stride, w.stride_w = p.stride;
-  w.pad_h = p.padding, w.pad_w = p.padding, w.dilation_h = 1, w.dilation_w = 1, w.groups = p.groups / sets;
-  return w;
+  w.pad_h = p.padding, w.pad_w = p.padding, w.dilation_h = 1, w.dilation_w = 1, w.groups = p.groups;
+  return sets_of(p) > 1 ? w.of_one_group() : w;
 }
 
 long floats(std::size_t bytes) { return static_cast<long>(bytes / sizeof(float)) + 1; }

@@ -182,11 +182,7 @@ std::vector<float> read_by(const blocked_options& o, std::vector<float> values) 
 }
 
 /// The window of one of several groups, unless each is one channel.
-window of_one_group(window w) {
-  if (w.groups == w.channels) return w;
-  w.channels /= w.groups, w.out_channels /= w.groups, w.groups = 1;
-  return w;
-}
+window window_of_kernel(const window& w) { return w.groups == w.channels ? w : w.of_one_group(); }
 /// Calls a prepared convolution in channel blocks, `sets` groups with a set of filters each.
 void run_blocked(conv_blocked_args a, const conv_blocked_functions& f, long sets) {
   conv_grouped_args g{};
@@ -203,7 +199,7 @@ void run_blocked(conv_blocked_args a, const conv_blocked_functions& f, long sets
 
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions_of(o);
-  const window group = of_one_group(w);
+  const window group = window_of_kernel(w);
   const long sets = w.groups == group.groups ? 1 : w.groups;
   BOOST_TEST_REQUIRE(f.supports(&group, o.planar) == 1, name(w));
   const long out_pixels = w.out_height * w.out_width;
@@ -511,7 +507,7 @@ BOOST_AUTO_TEST_CASE(blocked_in_groups) {
     if (!fits(w)) continue;
     w = sized(w);
     const int form = i % 4 ? -1 : static_cast<int>(random_to(0, bfloat().forms())) - 1;
-    const window group = of_one_group(w);
+    const window group = window_of_kernel(w);
     const bool by_winograd = functions_of({.form = form}).by_winograd(&group, 0) != 0;
     winograd += by_winograd;
     check_blocked(w, random_to(1, 2), {false, i % 3 != 0, i % 2 != 0, i % 5 == 0, form},

@@ -25,6 +25,12 @@ struct window {
     return kernel_h == 2 && kernel_w == 2 && stride_h == 2 && stride_w == 2 && pad_h == 0 && pad_w == 0 &&
            2 * out_height <= height && 2 * out_width <= width;
   }
+  /// The window of a group of the channels, as a convolution of its own.
+  [[gnu::always_inline]] constexpr window of_one_group() const {
+    window w = *this;
+    w.channels /= groups, w.out_channels /= groups, w.groups = 1;
+    return w;
+  }
 };
 
 /// Results [first, last) of `count` whose tap lies inside an axis of `size`; `shift` is the tap position of result 0.

@@ -41,11 +41,11 @@ struct convolution : kernels::window {
   std::int64_t sets = 1;  // of filters; more than 1: the window is that of one group
 };
 // A window of which each group has whole channel blocks as that of one group, an image for each; any other as it is.
-convolution of_one_group(convolution w, isa set) {
+convolution in_groups(convolution w, isa set) {
   const long lanes = kernels::lanes(static_cast<kernels::isa>(set));
   if (w.groups == 1 || w.channels % (w.groups * lanes) != 0 || w.out_channels % (w.groups * lanes) != 0) return w;
-  w.sets = std::exchange(w.groups, 1);
-  w.channels /= w.sets, w.out_channels /= w.sets;
+  w.sets = w.groups;
+  static_cast<kernels::window&>(w) = w.of_one_group();
   return w;
 }
 kernels::window window_of(const conv2d_attributes& a, const shape& x, const shape& w, const shape& y) {
@@ -196,8 +196,9 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
       true);
 }
 
-// Minimum of flops for a part of an image, which reads all of its channels again unless the convolution is depthwise.
-constexpr double part_flops = 1e6, depthwise_part_flops = 150e3;
+// Minimum of flops for a part of an image, which reads all of its channels again; of a depthwise convolution, or one in
+// groups, it reads its own.
+constexpr double part_flops = 1e6, part_flops_of_groups = 150e3;
 
 // A part of a convolution in channel blocks: whole images; or of one image, blocks of output channels, or pieces (0:
 // all of it).
@@ -265,7 +266,7 @@ void emit_grouped(emission& e, const convolution& w, std::int64_t images, double
   const auto& tail = e.epilogue();
   const std::int64_t pieces = std::max<std::int64_t>(f.pieces(&w, 0), 1);
   for (const auto& p :
-       detail::parts_of_images(e, images, flops_per_image, 3 * depthwise_part_flops, part_flops, pieces)) {
+       detail::parts_of_images(e, images, flops_per_image, 3 * part_flops_of_groups, part_flops, pieces)) {
     kernels::conv_grouped_args a{};
     a.conv = blocked_args(e, w, false);
     a.conv.first_piece = p.first_piece, a.conv.piece_count = p.pieces;
@@ -416,7 +417,7 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
   if (w.groups > 1 && (w.height < 8 || weight_bytes > w.height * w.width * 4)) pieces = 0;
-  const double grain = w.groups > 1 ? depthwise_part_flops : part_flops;
+  const double grain = w.groups > 1 ? part_flops_of_groups : part_flops;
   for (const auto& p : detail::parts_of_images(e, images, flops_per_image, 3 * grain, grain,
                                                pieces ? pieces : detail::divide_up(blocks, unit))) {
     blocked_part part{p.first, p.count, 0, blocks};
@@ -511,7 +512,7 @@ void emit_input_grad(emission& e, const convolution& w, std::int64_t images, dou
     back.out_channels = w.channels, back.out_height = w.height, back.out_width = w.width;
     back.pad_h = w.dilation_h * (w.kernel_h - 1) - w.pad_h, back.pad_w = w.dilation_w * (w.kernel_w - 1) - w.pad_w;
     back.more_h = back.more_w = 0;
-    back = of_one_group(back, e.isa());
+    back = in_groups(back, e.isa());
     if (goes_through_blocks(e, w, back, input_grad)) return emit_through_blocks(e, back, images, flops_per_image, true);
   }
   emit_plain(e, w, images, flops_per_image, input_grad);
@@ -521,7 +522,7 @@ void emit_input_grad(emission& e, const convolution& w, std::int64_t images, dou
 
 image_layouts conv2d::images(const image_call& c) {
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
-  const convolution w = of_one_group({window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims)}, c.isa);
+  const convolution w = in_groups({window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims)}, c.isa);
   // Blocks of few channels are mostly padding; there are no blocked kernels for float16 rounding.
   if (a.compute == dtype::float16) return {};
   const auto& blocks =
@@ -564,7 +565,7 @@ void conv2d::emit(emission& e) {
   constexpr double flops_per_element = 20;
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
   if (w.groups != x.at(1)) flops += flops_per_element * static_cast<double>(x.size(1, 4) + y.size(1, 4));
-  const auto group = of_one_group(w, e.isa());
+  const auto group = in_groups(w, e.isa());
   if (e.out(0).form == layout::blocked) emit_blocked(e, group, x.at(0), flops);
   else if (goes_through_blocks(e, w, group, forward)) emit_through_blocks(e, group, x.at(0), flops, false);
   else emit_plain(e, w, x.at(0), flops, forward);
