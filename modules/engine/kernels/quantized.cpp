@@ -396,6 +396,10 @@ LAMINA_QUANTIZED_FORM(by_fours, _vnni)
 LAMINA_INTEGER_FORM(by_fours, _vnni)
 LAMINA_QUANTIZED_FORM(by_bytes, _bytes)
 int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
+#elif defined(__aarch64__)
+LAMINA_QUANTIZED_FORM(by_fours, _dot)
+LAMINA_INTEGER_FORM(by_fours, _dot)
+int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
 #else
 int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 #endif
@@ -505,6 +509,10 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)),
      LAMINA_QUANTIZED_PRODUCTS(_vnni, &LAMINA_KERNEL(integer_linear_vnni), &LAMINA_KERNEL(integer_conv_vnni)),
      LAMINA_QUANTIZED_PRODUCTS(_bytes, nullptr, nullptr)},
+#elif defined(__aarch64__)
+    {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)),
+     LAMINA_QUANTIZED_PRODUCTS(_dot, &LAMINA_KERNEL(integer_linear_dot), &LAMINA_KERNEL(integer_conv_dot)),
+     {}},
 #else
     {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)), {}, {}},
 #endif
@@ -518,8 +526,10 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
     {{&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
      {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8_vnni)}},
 #else
-    {{&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8)}, {}},
-    {{&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)}, {}},
+    {{&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8)},
+     {&LAMINA_KERNEL(block_rows_4), &LAMINA_KERNEL(block_rows_8)}},
+    {{&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)},
+     {&LAMINA_KERNEL(block_linear_4), &LAMINA_KERNEL(block_linear_8)}},
 #endif
     &LAMINA_KERNEL(block_rows_bytes),
     &LAMINA_KERNEL(block_linear_scratch),

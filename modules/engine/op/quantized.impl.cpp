@@ -25,7 +25,7 @@ namespace lamina {
 namespace {
 
 const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
-// The fastest form of products with any weights for this machine, or that without VNNI if LAMINA_VNNI is 0.
+// The fastest form of products with any weights for this machine; if LAMINA_VNNI is 0, without dot products of bytes.
 int machine_form(const kernels::quantized_functions& f) {
   static const bool without_vnni = [] {
     const char* set = std::getenv("LAMINA_VNNI");
