@@ -4,6 +4,10 @@
 # lamina_aarch64_object(object source option...)     compiles a source; `object` is a path, and a rule of the build
 # lamina_aarch64_kernel_test(name source argument...)   a Boost.Test program over the kernels alone: test name.aarch64
 # The target lamina_kernels_aarch64 builds the archive of the kernels, LAMINA_AARCH64_KERNELS.
+# Nothing is defined where all tests are for aarch64.
+if(LAMINA_ON_AARCH64)
+  return()
+endif()
 find_program(LAMINA_QEMU_AARCH64 qemu-aarch64)
 set(LAMINA_AARCH64_COMPILE ${CMAKE_CXX_COMPILER} --target=aarch64-linux-gnu -std=c++20 -O2)
 set(LAMINA_AARCH64_KERNELS ${PROJECT_BINARY_DIR}/modules/engine/kernels/aarch64-linux-gnu)

@@ -24,6 +24,13 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/modules/engine/kernels/ DESTINATION ${CM
   FILES_MATCHING PATTERN *.h PATTERN *.cpp)
 install(EXPORT lamina-targets NAMESPACE lamina:: DESTINATION ${package_dir} CXX_MODULES_DIRECTORY modules)
 
+# The processor that the kernels were compiled for, and the names that CMake may give it.
+set(lamina_processor x86_64)
+set(lamina_machines "x86_64|AMD64|amd64")
+if(LAMINA_ON_AARCH64)
+  set(lamina_processor aarch64)
+  set(lamina_machines "aarch64|arm64")
+endif()
 configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/lamina-config.cmake.in
   ${PROJECT_BINARY_DIR}/lamina-config.cmake INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/lamina-config-version.cmake COMPATIBILITY SameMinorVersion)

@@ -4,7 +4,7 @@
 # <boost/test/unit_test.hpp> of Boost.Test: `main` comes from an object that all tests share.
 # - A source that uses names the module does not export is a unit of the module: `module;`, includes, `module lamina;`.
 # - LABELS defaults to unit.  Tests with a label of LAMINA_ISA_LABELS are registered once per instruction set that this
-#   machine has, as name.sse2, name.avx2, name.avx512; the environment variable LAMINA_ISA selects the set.
+#   machine has, as name.sse2, name.avx2, name.avx512, name.neon64; the environment variable LAMINA_ISA selects the set.
 # - Tests labeled static, compile_fail, consumer or sample are skipped if LAMINA_RELEASE_TESTS is off.
 # - CORES is the number of cores that a timing test keeps busy; CTest runs other tests only on the remaining cores.
 # - The target thread_tests builds the tests labeled thread.
@@ -12,7 +12,9 @@
 # The instruction sets of this machine, by the names that LAMINA_ISA takes.
 function(lamina_machine_sets result)
   set(sets sse2)
-  if(EXISTS /proc/cpuinfo)
+  if(LAMINA_ON_AARCH64)
+    set(sets neon64)
+  elseif(EXISTS /proc/cpuinfo)
     file(STRINGS /proc/cpuinfo flags REGEX "^flags" LIMIT_COUNT 1)
     string(REGEX REPLACE "[ \t:]+" ";" flags "${flags}")
     set(needs_avx2 avx2 fma bmi1 bmi2 f16c movbe)
@@ -29,20 +31,26 @@ function(lamina_machine_sets result)
 endfunction()
 lamina_machine_sets(LAMINA_MACHINE_SETS)
 
-# The Boost.Test runner: the shared library with libstdc++; with libc++ the header-only form, compiled once.
+# The Boost.Test runner: the shared library with libstdc++; with libc++, and for another machine, the header-only form, compiled once.
+set(with_libcxx FALSE)
 if(CMAKE_CXX_FLAGS MATCHES "-stdlib=libc\\+\\+")
+  set(with_libcxx TRUE)
+endif()
+if(with_libcxx OR CMAKE_CROSSCOMPILING)
   find_package(Boost 1.74 CONFIG REQUIRED)
   add_library(lamina_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.cpp)
   target_link_libraries(lamina_test_main PUBLIC Boost::headers)
-  target_compile_definitions(lamina_test_main
-    PRIVATE LAMINA_TEST_HEADER_ONLY
-    PUBLIC _LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION)
+  target_compile_definitions(lamina_test_main PRIVATE LAMINA_TEST_HEADER_ONLY)
 else()
   set(Boost_USE_STATIC_LIBS OFF)
   find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS unit_test_framework)
   add_library(lamina_test_main OBJECT ${CMAKE_CURRENT_LIST_DIR}/test_main.cpp)
   target_link_libraries(lamina_test_main PUBLIC Boost::unit_test_framework)
   target_compile_definitions(lamina_test_main PUBLIC BOOST_TEST_DYN_LINK)
+endif()
+if(with_libcxx)
+  target_compile_definitions(lamina_test_main PUBLIC _LIBCPP_ENABLE_CXX17_REMOVED_UNARY_BINARY_FUNCTION)
+else()
   # A precompiled header of Boost.Test for all tests, only with libstdc++: Clang 19 cannot merge libc++'s declarations in it
   # with those in a module.
   file(CONFIGURE OUTPUT test_header.cpp CONTENT "")

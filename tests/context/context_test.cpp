@@ -86,20 +86,21 @@ BOOST_AUTO_TEST_CASE(what_was_made_later_goes_first) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_are_as_asked) {
-  context two(2, isa::sse2), all(0, isa::sse2);
+  const isa set = machine_has(isa::sse2) ? isa::sse2 : isa::neon64;
+  context two(2, set), all(0, set);
   BOOST_CHECK_EQUAL(two.threads(), 2);
   BOOST_CHECK_EQUAL(two.pool().threads(), 2);
   BOOST_CHECK_EQUAL(all.threads(), available_cores());
   BOOST_CHECK_GE(available_cores(), 1);
   BOOST_CHECK_EQUAL(default_context().threads(), 1);
   BOOST_CHECK(&default_context() == &default_context());
-  BOOST_CHECK(two.isa() == isa::sse2);
+  BOOST_CHECK(two.isa() == set);
 }
 
 BOOST_AUTO_TEST_CASE(a_number_of_threads_beyond_all_machines_is_refused) {
-  BOOST_CHECK_EQUAL(context(1024, isa::sse2).threads(), 1024);
-  for (int threads : {1025, 2147483647}) BOOST_CHECK_THROW(context(threads, isa::sse2), value_error);
-  BOOST_CHECK_EXCEPTION(context(100000, isa::sse2), value_error, [](const value_error& e) {
+  BOOST_CHECK_EQUAL(context(1024, target_isa()).threads(), 1024);
+  for (int threads : {1025, 2147483647}) BOOST_CHECK_THROW(context(threads, target_isa()), value_error);
+  BOOST_CHECK_EXCEPTION(context(100000, target_isa()), value_error, [](const value_error& e) {
     return std::string_view(e.what()) == "context: 100000 threads requested, and at most 1024 are allowed";
   });
   BOOST_CHECK_EXCEPTION(thread_pool(1025), value_error, [](const value_error& e) {

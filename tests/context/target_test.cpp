@@ -22,7 +22,11 @@ BOOST_AUTO_TEST_CASE(a_name_that_is_no_set_is_refused) {
     try {
       target_isa();
     } catch (const value_error& e) {
-      told = std::string(e.what()) == "LAMINA_ISA=foo: not an instruction set; choose avx512, avx2 or sse2";
+      const std::string_view message =
+          machine_has(isa::neon64)
+              ? "LAMINA_ISA=foo: not an instruction set of this processor; choose neon64"
+              : "LAMINA_ISA=foo: not an instruction set of this processor; choose avx512, avx2 or sse2";
+      told = e.what() == message;
     }
     _exit(told ? 0 : 1);
   }
@@ -41,22 +45,18 @@ BOOST_AUTO_TEST_CASE(the_environment_forces_a_set) {
 BOOST_AUTO_TEST_CASE(without_it_the_best_set_is_taken) {
   const char* forced = std::getenv("LAMINA_ISA");
   if (forced && *forced) return;
-  for (isa set : {isa::sse2, isa::avx2, isa::avx512})
+  for (isa set : instruction_sets)
     if (machine_has(set)) BOOST_CHECK(set <= target_isa());
 }
 
 BOOST_AUTO_TEST_CASE(a_set_that_the_machine_lacks_is_refused_by_name) {
-  for (isa set : {isa::avx2, isa::avx512}) {
+  for (isa set : instruction_sets) {
     if (machine_has(set)) continue;
     std::string wanted = "this machine has no " + std::string(name_of(set));
     BOOST_CHECK_EXCEPTION(context(1, set), value_error,
                           [&](const error& e) { return std::string(e.what()).find(wanted) != std::string::npos; });
   }
-  BOOST_CHECK(machine_has(isa::sse2));
-  BOOST_CHECK(!machine_has(isa::neon64));
-  BOOST_CHECK_EXCEPTION(context(1, isa::neon64), value_error, [](const error& e) {
-    return std::string(e.what()).find("this machine has no neon64") != std::string::npos;
-  });
+  BOOST_CHECK(machine_has(isa::sse2) != machine_has(isa::neon64));  // each processor has one of the two
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(pools_may_use_each_other_in_their_jobs) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_that_have_nothing_to_do_use_no_cpu_time) {
-  context where(4, isa::sse2);
+  context where(4, target_isa());
   std::atomic<int> sum{0};
   for (int again = 0; again < 100; ++again) run(where.pool(), 50, [&](std::size_t, int) { ++sum; });
   BOOST_CHECK_EQUAL(sum, 5000);

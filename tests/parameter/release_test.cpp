@@ -27,9 +27,9 @@ struct product {
   int bits = 8;  // of int8 weights
 };
 
-std::vector<isa> instruction_sets() {
+std::vector<isa> sets_of_machine() {
   std::vector<isa> all;
-  for (isa set : {isa::sse2, isa::avx2, isa::avx512, isa::neon64})
+  for (isa set : instruction_sets)
     if (machine_has(set)) all.push_back(set);
   return all;
 }
@@ -90,7 +90,7 @@ value convolved(const value& x, const value& w, const conv2d_attributes& a) { re
 BOOST_AUTO_TEST_SUITE(released_elements)
 
 BOOST_AUTO_TEST_CASE(products_give_back_what_they_packed) {
-  for (const isa set : instruction_sets())
+  for (const isa set : sets_of_machine())
     for (const dtype element : {dtype::float32, dtype::float64})
       for (const std::int64_t k : {1, 7, 64, 300})
         for (const std::int64_t n : {2, 16, 33, 130}) {
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(products_give_back_what_they_packed) {
 }
 
 BOOST_AUTO_TEST_CASE(convolutions_give_back_what_they_packed) {
-  for (const isa set : instruction_sets()) {
+  for (const isa set : sets_of_machine()) {
     const auto padded = [](const value& x, const value& w) { return convolved(x, w, {.padding = 1}); };
     for (const std::int64_t in : {3, 16, 20})
       for (const std::int64_t out : {16, 24, 40})
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
     return w.owner().constant(any_tensor({dtype::int32, {channels}}));
   };
   const auto numbers = [](const shape& s) { return tensor_type{dtype::int8, s}; };
-  for (const isa set : instruction_sets()) {
+  for (const isa set : sets_of_machine()) {
     for (const std::int64_t k : {1, 2, 7, 64, 257, 300})
       for (const std::int64_t n : {2, 16, 33, 130})
         for (const auto& [transposed, bits] :
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(int8_products_give_back_what_they_packed) {
 
 BOOST_AUTO_TEST_CASE(elements_that_a_plan_reads_are_kept) {
   const auto both = [](const value& x, const value& w) { return matmul(x, w) + sum(w); };
-  for (const isa set : instruction_sets())
+  for (const isa set : sets_of_machine())
     BOOST_TEST(!released_and_restored({floats({3, 20}), floats({20, 40}), both}, set));
 }
 

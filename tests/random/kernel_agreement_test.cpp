@@ -12,13 +12,7 @@ import lamina;
 
 namespace {
 
-const lamina::kernels::random_functions& functions() {
-  switch (lamina::target_isa()) {
-    case lamina::isa::avx512: return lamina::kernels::lamina_random_avx512;
-    case lamina::isa::avx2: return lamina::kernels::lamina_random_avx2;
-    default: return lamina::kernels::lamina_random_sse2;
-  }
-}
+const lamina::kernels::random_functions& functions() { return lamina::kernels::random_of(lamina::target_isa()); }
 
 template <class T> void check_agreement() {
   const std::int64_t state[] = {0x123456789abcdef, (std::int64_t(3) << 32) + 5};

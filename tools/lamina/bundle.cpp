@@ -62,7 +62,7 @@ void write_bundle(const bundle_arguments& a) {
                     .target = a.target,
                     .cpu = a.cpu,
                     .optimize = a.optimize};
-  for (auto set : {isa::sse2, isa::avx2, isa::avx512})
+  for (auto set : instruction_sets)
     if (a.set == name_of(set)) o.set = set;
   std::vector<net_with_extents> nets;
   nets.push_back(load_fixed(a.model, a));

@@ -96,7 +96,7 @@ struct machine {
 };
 machine this_machine() {
   machine m;
-  for (auto set : {isa::sse2, isa::avx2, isa::avx512})
+  for (auto set : instruction_sets)
     if (machine_has(set)) m.sets.emplace_back(name_of(set));
   const double page = static_cast<double>(::sysconf(_SC_PAGESIZE)), mega = 1024 * 1024;
   m.memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * page / mega;
@@ -148,7 +148,7 @@ void doctor(const doctor_arguments& a) {
   self_test test;
   const auto kernels = test.plan(target_isa());
   std::vector<tested> results;
-  for (auto set : {isa::sse2, isa::avx2, isa::avx512})
+  for (auto set : instruction_sets)
     if (machine_has(set)) results.push_back({std::string(name_of(set)), test.error(set)});
   if (a.json) print_line(report(m, kernels, results));
   else print(m, kernels, results);

@@ -248,7 +248,7 @@ void add_conversions(CLI::App& app) {
       ->check(CLI::IsMember({"static", "dynamic"}))
       ->capture_default_str();
   bundle->add_option("--isa", a->set, "instruction set of the kernels; the best of this machine by default")
-      ->check(CLI::IsMember({"sse2", "avx2", "avx512"}));
+      ->check(CLI::IsMember({"sse2", "avx2", "avx512", "neon64"}));
   bundle->add_option("--target", a->target,
                      "target to compile for: x86_64-linux-gnu or aarch64-linux-gnu; this machine by default");
   bundle->add_option(

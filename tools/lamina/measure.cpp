@@ -63,6 +63,9 @@ template <int Lanes, int Chains, bool Fused> [[gnu::always_inline]] inline doubl
   keep(sum[0][0]);
   return 2.0 * Lanes * Chains * static_cast<double>(turns);
 }
+#if defined(__aarch64__)
+[[gnu::noinline]] double multiply_adds_of(isa, long turns) { return multiply_adds<4, 24, true>(turns); }
+#else
 [[gnu::target("avx512f"), gnu::noinline]] double multiply_adds_avx512(long turns) {
   return multiply_adds<16, 24, true>(turns);
 }
@@ -70,6 +73,12 @@ template <int Lanes, int Chains, bool Fused> [[gnu::always_inline]] inline doubl
   return multiply_adds<8, 12, true>(turns);
 }
 [[gnu::noinline]] double multiply_adds_sse2(long turns) { return multiply_adds<4, 12, false>(turns); }
+double multiply_adds_of(isa set, long turns) {
+  return set == isa::avx512 ? multiply_adds_avx512(turns)
+         : set == isa::avx2 ? multiply_adds_avx2(turns)
+                            : multiply_adds_sse2(turns);
+}
+#endif
 
 // The least time of some calls, in seconds.
 template <class F> double least_seconds(int calls, F f) {
@@ -145,11 +154,9 @@ std::vector<timed_plan> timed_plans_of(session& net, const std::vector<any_tenso
 }
 
 core_limits measured_limits() {
-  const auto run = target_isa() == isa::avx512 ? multiply_adds_avx512
-                   : target_isa() == isa::avx2 ? multiply_adds_avx2
-                                               : multiply_adds_sse2;
   constexpr long turns = 40'000;
-  const double flops = run(turns), seconds = least_seconds(10, [&] { run(turns); });
+  const auto run = [] { return multiply_adds_of(target_isa(), turns); };
+  const double flops = run(), seconds = least_seconds(10, run);
   // Four times the last cache, from 128 MiB to 1 GiB.
   const auto cache = std::max(::sysconf(_SC_LEVEL3_CACHE_SIZE), 0L);
   const auto count = std::clamp<std::int64_t>(cache, std::int64_t(32) << 20, std::int64_t(256) << 20) / 64 * 64;

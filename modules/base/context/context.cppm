@@ -6,8 +6,9 @@ import lamina.std;
 
 namespace lamina {
 
-/// Instruction sets of the kernels: x86-64 in ascending order; aarch64, a target of plans and bundles only.
+/// Instruction sets of the kernels: those of x86-64 in ascending order, then that of aarch64.
 export enum class isa : std::int32_t { sse2, avx2, avx512, neon64 };
+export inline constexpr isa instruction_sets[] = {isa::sse2, isa::avx2, isa::avx512, isa::neon64};
 export constexpr std::string_view name_of(isa set) {
   constexpr std::string_view names[] = {"sse2", "avx2", "avx512", "neon64"};
   return names[static_cast<int>(set)];
@@ -127,26 +128,29 @@ namespace detail {
 /// hundred times as long for them. The destructor restores the thread's previous mode.
 class denormals_as_zero {
  public:
-#if defined(__x86_64__)
   // Said to be inline, since members defined in a class of a module are not by themselves.
-  inline explicit denormals_as_zero(bool on) : before_(on ? __builtin_ia32_stmxcsr() : bits) {
-    if ((before_ & bits) != bits) __builtin_ia32_ldmxcsr(before_ | bits);
+  inline explicit denormals_as_zero(bool on) : before_(on ? mode() : bits) {
+    if ((before_ & bits) != bits) mode(before_ | bits);
   }
   inline ~denormals_as_zero() {
-    if ((before_ & bits) != bits) __builtin_ia32_ldmxcsr(before_);
+    if ((before_ & bits) != bits) mode(before_);
   }
-
- private:
-  static constexpr unsigned bits = 0x8040;  // FTZ (results) and DAZ (operands)
-  unsigned before_;
-#else
-  explicit denormals_as_zero(bool) {}
-  ~denormals_as_zero() {}
-#endif
-
- public:
   denormals_as_zero(const denormals_as_zero&) = delete;
   denormals_as_zero& operator=(const denormals_as_zero&) = delete;
+
+ private:
+#if defined(__aarch64__)
+  using word = std::uint64_t;
+  static constexpr word bits = 1u << 24;  // FZ: results and operands
+  inline static word mode() { return __builtin_arm_rsr64("FPCR"); }
+  inline static void mode(word m) { __builtin_arm_wsr64("FPCR", m); }
+#else
+  using word = unsigned;
+  static constexpr word bits = 0x8040;  // FTZ (results) and DAZ (operands)
+  inline static word mode() { return __builtin_ia32_stmxcsr(); }
+  inline static void mode(word m) { __builtin_ia32_ldmxcsr(m); }
+#endif
+  word before_;
 };
 
 }  // namespace detail

@@ -6,6 +6,13 @@ import lamina.std;
 
 namespace lamina {
 
+#if defined(__aarch64__)
+static constexpr isa sets_of_processor[] = {isa::neon64};
+static constexpr std::string_view choices = "neon64";
+bool machine_has(isa set) { return set == isa::neon64; }
+#else
+static constexpr isa sets_of_processor[] = {isa::sse2, isa::avx2, isa::avx512};
+static constexpr std::string_view choices = "avx512, avx2 or sse2";
 bool machine_has(isa set) {
   switch (set) {
     case isa::avx512:
@@ -19,13 +26,16 @@ bool machine_has(isa set) {
   }
   return false;
 }
+#endif
 
 isa target_isa() {
   static const isa chosen = [] {
-    isa best = machine_has(isa::avx512) ? isa::avx512 : machine_has(isa::avx2) ? isa::avx2 : isa::sse2;
+    isa best = sets_of_processor[0];
+    for (isa set : sets_of_processor)
+      if (machine_has(set)) best = set;
     const char* forced = std::getenv("LAMINA_ISA");
     if (!forced || !*forced) return best;
-    for (isa set : {isa::sse2, isa::avx2, isa::avx512})
+    for (isa set : sets_of_processor)
       if (name_of(set) == forced) {
         if (!machine_has(set)) {
           text t;
@@ -36,7 +46,7 @@ isa target_isa() {
         return set;
       }
     text t;
-    t << "LAMINA_ISA=" << forced << ": not an instruction set; choose avx512, avx2 or sse2";
+    t << "LAMINA_ISA=" << forced << ": not an instruction set of this processor; choose " << choices;
     detail::raise(error_kind::value, t);
   }();
   return chosen;

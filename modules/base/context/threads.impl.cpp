@@ -48,13 +48,22 @@ int checked(std::string_view whose, int n) {
                 t << whose << ": " << n << " threads requested, and at most " << max_threads << " are allowed");
 }
 
+// Lets the processor's other work go on for some cycles.
+inline void pause() {
+#if defined(__aarch64__)
+  __builtin_arm_isb(15);
+#else
+  __builtin_ia32_pause();
+#endif
+}
+
 // Spins until `ready()` holds, for at most 50 us; returns whether it does.
 template <class F> bool spin_until(F ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
   do {
     for (int i = 0; i < 64; ++i) {
       if (ready()) return true;
-      __builtin_ia32_pause();
+      pause();
     }
   } while (std::chrono::steady_clock::now() < end);
   return false;

@@ -93,9 +93,10 @@ struct image {
   std::vector<entry_image> entries;
   std::vector<std::byte> weights;
   std::uint64_t checksum = 0;
-  std::string target{};  // target triple; empty for x86_64
+  std::string target{};  // target triple; empty for this machine
   std::string set_name() const { return kernels::name_of(set); }
-  bool cross_compiled() const { return set == kernels::isa::neon64; }
+  bool is_arm() const { return set == kernels::isa::neon64; }
+  bool cross_compiled() const { return !machine_has(static_cast<isa>(set)); }
 };
 
 /// Checksum of the weights: changing any single word changes it. High bits are mixed into low ones after each product,

@@ -446,6 +446,11 @@ class layout_of {
   std::vector<place> places_;
 };
 
+#if defined(__aarch64__)
+constexpr std::string_view own_processor = "aarch64";
+#else
+constexpr std::string_view own_processor = "x86_64";
+#endif
 /// The processor of a target, if kernels exist for it and the system is Linux with 64-bit addresses; empty otherwise. A
 /// target is processor-vendor-system-environment, where vendor and environment are optional.
 std::string_view processor_of(std::string_view target) {
@@ -457,14 +462,15 @@ std::string_view processor_of(std::string_view target) {
   }
   const bool is_x86 = components[0] == "x86_64" || components[0] == "amd64";
   const bool is_arm = components[0] == "aarch64" || components[0] == "arm64";
-  if (is_x86 && components.size() == 1) return "x86_64";
+  const std::string_view processor = is_x86 ? "x86_64" : is_arm ? "aarch64" : "";
+  if (components.size() == 1) return processor == own_processor ? processor : "";
   const auto system = std::find(components.begin() + 1, components.end(), "linux") - components.begin();
   const auto last = static_cast<std::ptrdiff_t>(components.size()) - 1;
-  if ((!is_x86 && !is_arm) || system < 1 || system > 2 || system < last - 1 || system > last) return {};
+  if (processor.empty() || system < 1 || system > 2 || system < last - 1 || system > last) return {};
   const std::string_view environment = system < last ? components.back() : std::string_view();
   const bool usual = environment == "gnu" || environment == "musl" || environment.starts_with("android");
   if (!environment.empty() && !usual) return {};
-  return is_x86 ? "x86_64" : "aarch64";
+  return processor;
 }
 
 /// The kernel set of the target. Kernels for another processor also run here, in registers of the same size, to pack
@@ -474,9 +480,9 @@ kernels::isa set_of(const options& o) {
     fail(error_kind::unsupported, o.name,
          text() << "pass_options::compute is " << o.passes->compute
                 << ", whose kernels depend on the processor that runs them; a bundle computes in float32");
-  const std::string_view processor = o.target.empty() ? "x86_64" : processor_of(o.target);
+  const std::string_view processor = o.target.empty() ? own_processor : processor_of(o.target);
   text t;
-  if (processor == "x86_64") {
+  if (processor == own_processor) {
     const auto set = o.set.value_or(target_isa());
     if (machine_has(set)) return static_cast<kernels::isa>(set);
     t << "its weights are packed for " << name_of(set) << ", which this machine lacks; choose another set";
@@ -484,6 +490,8 @@ kernels::isa set_of(const options& o) {
     t << "the target `" << printable(o.target) << "` is not supported: bundles are object files for Linux on x86_64 or "
       << "aarch64 with 64-bit addresses, such as x86_64-linux-gnu and aarch64-linux-gnu";
     fail(error_kind::unsupported, o.name, t);
+  } else if (processor == "x86_64") {
+    t << "its weights would be packed by kernels for x86_64, which this machine cannot run; write the bundle on x86_64";
   } else if (o.set && *o.set != lamina::isa::neon64) {
     t << name_of(*o.set) << " is an instruction set of x86_64; the target `" << printable(o.target) << "` uses neon64";
   } else if (!machine_has(lamina::isa::avx2)) {

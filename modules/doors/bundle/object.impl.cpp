@@ -279,7 +279,7 @@ void make_object(const std::string& directory, const image& bundle, const std::s
     // A target without a system means this system: the compiler needs no --target.
     const bool other = o.target.find('-') != o.target.npos;
     if (other) c << "--target=" + o.target;
-    if (!o.cpu.empty()) c << (cross_compiled ? "-mcpu=" : "-march=") + o.cpu;
+    if (!o.cpu.empty()) c << (bundle.is_arm() ? "-mcpu=" : "-march=") + o.cpu;
     if (cross_compiled)
       c.where_files_are_missing(
           "the headers of C and C++ for aarch64-linux-gnu come with the package g++-aarch64-linux-gnu, "

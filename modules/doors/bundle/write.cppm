@@ -52,8 +52,9 @@ export struct options {
   std::vector<any_tensor> samples{};  ///< self-test inputs of the first entry; default: generated numbers
   std::optional<lamina::isa> set{};   ///< instruction set of the kernels; default: that of this process
   std::string target{};               ///< Clang target triple: x86_64-linux-gnu, or aarch64-linux-gnu (NEON kernels); a
-                                      ///< bare x86_64 means this system
-  std::string cpu{};                  ///< -march for compiling the generated C; for aarch64 -mcpu, for the kernels too
+                                      ///< bare x86_64 or aarch64 means this system, if it is this processor
+  std::string cpu{};                  ///< -march for compiling the generated C; for aarch64 -mcpu, also for kernels, if
+                                      ///< they are compiled for another machine
   std::optional<pass_options> passes{};  ///< default: the model's
   bool optimize =
       false;  ///< folds per-channel factors, such as those of batch norms, into weights; otherwise results are
