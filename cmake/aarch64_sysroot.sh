@@ -25,3 +25,4 @@ done
 find "$root/usr/lib" -type l -lname '/*' | while read -r link; do
   ln -sfnr "$root$(readlink "$link")" "$link"
 done
+rm -r "$root/var"

@@ -8,7 +8,7 @@
 # - INPUT    8x1x28x28, or input=8x1x28x28 if the net has several inputs; open extents are 1 by default.
 # - VALUE    sr=16000 or mask=mask.npy: an input of an ONNX model that becomes a constant.
 # - ENTRY    another entry function, for other input shapes; all entries share the weights.
-# - ISA      sse2, avx2 or avx512; by default the best instruction set of the build machine.
+# - ISA      sse2, avx2, avx512 or neon64; by default the best instruction set of the build machine.
 # - TRIPLE   the target system, such as aarch64-linux-gnu; required for cross-compiled projects. CPU: such as cortex-a72.
 # - OPTIONS  more options of `lamina bundle --help`, such as --text or --instrument.
 function(lamina_add_bundle target)
@@ -17,7 +17,7 @@ function(lamina_add_bundle target)
     message(FATAL_ERROR "lamina_add_bundle(${target}): give MODEL and NAME, and no more than INPUT, VALUE, ENTRY, API, ISA, TRIPLE, "
                         "CPU, OPTIONS")
   endif()
-  if(TARGET lamina_tool)
+  if(TARGET lamina_tool AND NOT CMAKE_CROSSCOMPILING)
     set(tool $<TARGET_FILE:lamina_tool>)
   else()      # beside the installed package
     find_program(LAMINA_PROGRAM NAMES lamina HINTS ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../../../bin
