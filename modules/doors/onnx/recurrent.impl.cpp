@@ -192,24 +192,23 @@ direction_result gru_direction(node_call& c, const direction& d) {
   step_program s;
   const value h = s.carry("h", d.h), x = s.slice("x", gates);
   const kept k{d.active.empty() ? value() : s.slice("active", d.active)};
+  const value r = s.same("r", placed(d.r));
   const auto with_bias = [&](const value& v) { return state_bias.empty() ? v : value(v + s.same("b", state_bias)); };
-  const auto gate = [&](int i, const value& of_state, const activation& f) {
-    return f(clipped(columns(x, i, n) + of_state, d.clip));
-  };
   value next;
-  if (fast) next = lamina::gru_gates(x, with_bias(product(h, s.same("r", placed(d.r)))), h);
+  if (fast) next = lamina::gru_gates(x, with_bias(product(h, r)), h);
   else {
+    const auto gate = [&](int i, const value& of_state, const activation& f) {
+      return f(clipped(columns(x, i, n) + of_state, d.clip));
+    };
     value z, hidden;
     if (before) {
-      const value all = with_bias(product(h, s.same("r", d.r)));
+      const value all = with_bias(product(h, r));
       z = gate(0, columns(all, 0, n), d.act[0]);
       hidden = gate(2, gate(1, columns(all, 1, n), d.act[0]) * columns(all, 2, n), d.act[1]);
     } else {
-      // Weights are divided outside the loop, where they can be packed once.
-      const value both = product(h, s.same("r", rows(d.r, 0, 2 * n)));
-      z = gate(0, columns(both, 0, n), d.act[0]);
-      const value reset = gate(1, columns(both, 1, n), d.act[0]);
-      hidden = gate(2, product(reset * h, s.same("r_h", rows(d.r, 2, n))), d.act[1]);
+      z = gate(0, product(h, rows(r, 0, n)), d.act[0]);
+      const value reset = gate(1, product(h, rows(r, 1, n)), d.act[0]);
+      hidden = gate(2, product(reset * h, rows(r, 2, n)), d.act[1]);
     }
     next = hidden + z * (h - hidden);
   }
