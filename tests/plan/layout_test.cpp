@@ -857,7 +857,7 @@ BOOST_AUTO_TEST_CASE(quantized_images) {
       else if (blocked)  // if this machine has blocks for weights of 8 bits
         BOOST_TEST(g.plan->explain().find("quantized_conv2d + quantized_add") != std::string::npos);
     }
-    if (bits <= 7 && (target_isa() == isa::avx2 || target_isa() == isa::avx512)) BOOST_TEST(blocked);
+    if (bits <= 7 && has_wide_registers()) BOOST_TEST(blocked);
     for (int i = 0; i < 5; ++i) BOOST_TEST(results[0][i].values == results[1][i].values);
   }
 }
