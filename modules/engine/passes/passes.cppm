@@ -149,7 +149,7 @@ export struct pass_options {
 /// another one, found when the program was built or planned.
 struct pass_counters {
   std::int64_t nodes = 0, common = 0, folded = 0, simplified = 0, cases = 0, inlined_calls = 0, joined_loops = 0,
-               merged = 0, fused_elementwise = 0, fused_epilogues = 0;
+               moved_before_loops = 0, merged = 0, fused_elementwise = 0, fused_epilogues = 0;
   std::int64_t rewritten[rewrite_count]{};
   std::vector<std::string> missed{};  ///< operations that nearly match a pattern, and what is missing
   constexpr std::int64_t of(rewrite r) const { return rewritten[static_cast<int>(r)]; }

@@ -213,6 +213,7 @@ class specializer {
     for (const auto& sub : n.subprograms)
       subprograms.push_back(
           std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_, {}).run()));
+    std::vector<value> operands(in.begin(), in.end());
     if (is_call_of<op::cond>(n)) {
       if (const auto holds = to_.number_of(in[0].id())) {
         ++counters_.inlined_calls;
@@ -220,8 +221,21 @@ class specializer {
       }
     } else if (in[static_cast<std::size_t>(n.attributes_as<scan_attributes>().carries)].shape()[0] == dim(1))
       return single_iteration(to_, n, in, inside, *subprograms[0], counters_);
+    else if (auto loop = without_invariants(n, in, *subprograms[0]); loop.body) {
+      subprograms[0] = std::move(loop.body);
+      operands = std::move(loop.operands);
+    }
     const auto count = subprograms[0]->outputs().size();
-    return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
+    return results_of(to_.add(*n.op, n.attributes, operands, std::move(subprograms)), count);
+  }
+  divided_loop without_invariants(const node& n, view<const value> in, const program& body) {
+    if (!options_.simplify) return {};
+    const auto& a = n.attributes_as<scan_attributes>();
+    return divided(body, in, static_cast<std::size_t>(a.carries + a.sequences), to_,
+                   [&](const node& m, view<const value> operands) {
+                     ++counters_.moved_before_loops;
+                     return add_alone(m, operands, names_)[0];
+                   });
   }
 
   // Specializes a call whose operands decide shapes; the elements of those operands must be known by now.

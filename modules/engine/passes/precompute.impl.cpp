@@ -2,12 +2,14 @@ module lamina:passes.precompute.impl;
 import :core;
 import :dtype;
 import :op;
+import :op.control;
 import :op.elementwise;
 import :op.linear;
 import :op.nn;
 import :op.shape;
 import :passes;
 import :passes.known_weights;
+import :passes.loops;
 import :passes.patterns;
 import :program;
 import :rewriter;
@@ -246,6 +248,30 @@ class joining {
   std::map<value_id, value_id> alike_;          // values that something was folded into, and their replacements
 };
 
+// The program in which loops compute nothing from parameters alone; empty where it has no loops.
+std::optional<program> with_divided_loops(const program& p) {
+  if (std::none_of(p.nodes().begin(), p.nodes().end(), [](const node& n) { return is_call_of<op::scan>(n); }))
+    return {};
+  program to;
+  to.common_subexpressions = p.common_subexpressions;
+  rewriter copy(p, to);
+  copy.run([&](std::int32_t i, const node& n) {
+    if (!is_call_of<op::scan>(n)) return false;
+    const auto& a = n.attributes_as<scan_attributes>();
+    to.path = n.path;
+    const auto in = copy.operands(n);
+    const auto loop = divided(
+        *n.subprograms[0], in, static_cast<std::size_t>(a.carries + a.sequences), to,
+        [&](const node& m, view<const value> operands) { return value(&to, to.add(*m.op, m.attributes, operands)); });
+    if (!loop.body) return false;
+    const value_id made = to.add(*n.op, n.attributes, loop.operands, {loop.body});
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r)
+      copy.set({i, r}, {&to, {made.node, r}});
+    return true;
+  });
+  return to;
+}
+
 }  // namespace
 
 precomputed_program precomputed(const program& given, bool factors) {
@@ -253,7 +279,9 @@ precomputed_program precomputed(const program& given, bool factors) {
   // Int8 patterns are recognizable only while the operations that compute the weights are visible.
   pass_counters found;
   const auto in_int8 = rewriting::recognized_quantized(given, {}, found);
-  const program& p = in_int8 ? *in_int8 : given;
+  const program& recognized = in_int8 ? *in_int8 : given;
+  const auto with_loops = factors ? with_divided_loops(recognized) : std::nullopt;
+  const program& p = with_loops ? *with_loops : recognized;
   r.recognized = found.recognized();
   r.missed = std::move(found.missed);
   program moved;

@@ -146,8 +146,8 @@ std::string plan::explain() const {
       any = true;
     }
   t << (any ? "), " : ", ") << counters_.inlined_calls << " calls, " << counters_.joined_loops << " loops joined, "
-    << counters_.merged << " merged, " << counters_.fused_elementwise << " fused elementwise, "
-    << counters_.fused_epilogues << " in epilogues\n";
+    << counters_.moved_before_loops << " moved before loops, " << counters_.merged << " merged, "
+    << counters_.fused_elementwise << " fused elementwise, " << counters_.fused_epilogues << " in epilogues\n";
   for (const auto& why : counters_.missed) t << "not recognized: " << why << "\n";
   return t.string();
 }
