@@ -296,6 +296,91 @@ BOOST_AUTO_TEST_CASE(a_slice_of_an_inner_axis_is_copied) {
   BOOST_TEST(g.plan->lines()[0].what == "slice");
 }
 
+// Copies of parts of an axis in a plan.
+std::size_t copied_parts(const plan& p) {
+  std::size_t n = 0;
+  for (const auto& l : p.lines()) n += l.what.find("slice") != l.what.npos || l.what.find("section") != l.what.npos;
+  return n;
+}
+// Runs a program on one input with all passes and without any, on one thread and on two, checks that the bits are those
+// of single operations and that the memory does not clash, and returns how many parts of an axis are copied.
+std::size_t copied_parts(const shape& in, const std::function<std::vector<value>(const value&)>& build) {
+  small_graph g;
+  for (const auto& v : build(g.input(real(in, 3)))) g.output(v);
+  const auto alone = g.run(no_passes), fused = g.run({}), shared = g.run({}, 2);
+  BOOST_TEST(memory_clash(*g.plan) == "");
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    BOOST_TEST(same_bits(alone[i], fused[i]));
+    BOOST_TEST(same_bits(alone[i], shared[i]));
+  }
+  return copied_parts(*g.plan);
+}
+value half_of(const value& x, std::int64_t axis, std::int64_t which) {
+  const std::int64_t n = x.shape().at(static_cast<int>(axis)) / 2;
+  return slice(x, {.start = which * n, .stop = (which + 1) * n, .axis = axis});
+}
+
+// Elementwise operations read parts of rows where they are, as a gated linear unit does.
+BOOST_AUTO_TEST_CASE(chains_read_parts_of_an_axis_in_place) {
+  const auto gated = [](std::int64_t axis) {
+    return [=](const value& x) {
+      const value y = exp(x);
+      return std::vector<value>{half_of(y, axis, 0) * sigmoid(half_of(y, axis, 1))};
+    };
+  };
+  BOOST_TEST(copied_parts({6, 512}, gated(1)) == 0u);
+  BOOST_TEST(copied_parts({6, 600}, gated(1)) == 0u);  // a row ends within a register
+  BOOST_TEST(copied_parts({3, 4, 7, 64}, gated(1)) == 0u);
+  BOOST_TEST(copied_parts({2, 3, 4, 5, 6, 128}, gated(4)) == 0u);
+  // Inputs, and parts of parts that are contiguous.
+  BOOST_TEST(copied_parts({6, 512}, [](const value& x) {
+               return std::vector<value>{half_of(x, 1, 0) + half_of(x, 1, 1)};
+             }) == 0u);
+  BOOST_TEST(copied_parts({6, 512}, [](const value& x) {
+               const value y = half_of(exp(x), 0, 1);
+               return std::vector<value>{half_of(y, 1, 0) + half_of(y, 1, 1)};
+             }) == 0u);
+  // One position of an axis, against the others.
+  BOOST_TEST(copied_parts({4, 3, 256}, [](const value& x) {
+               const value y = exp(x);
+               return std::vector<value>{y + slice(y, {.start = 1, .stop = 2, .axis = 1})};
+             }) == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_an_axis_that_are_copied) {
+  const auto both = [](const value& x, const std::function<value(const value&)>& f) {
+    const value y = exp(x), part = half_of(y, 1, 0);
+    return std::vector<value>{part * half_of(y, 1, 1), f(part)};
+  };
+  const auto copied = [&](const shape& s, const std::function<value(const value&)>& f) {
+    return copied_parts(s, [&](const value& x) { return both(x, f); });
+  };
+  BOOST_TEST(copied({6, 512}, [](const value& v) { return sort(v, {}); }) == 1u);  // another operation reads one
+  BOOST_TEST(copied({6, 512}, [](const value& v) { return v; }) == 1u);            // it is an output
+  BOOST_TEST(copied({6, 20}, [](const value& v) { return v + 1; }) == 2u);         // short pieces
+  BOOST_TEST(copied({64, 1024}, [](const value& v) { return reduce_sum<1>(v * 2); }) == 1u);  // a chain adds up rows
+}
+
+// A state whose new value depends on the old value of another row is not overwritten while it is read.
+BOOST_AUTO_TEST_CASE(a_state_that_is_read_in_parts) {
+  for (const bool all : {false, true}) {
+    small_graph g;
+    const array x = real({4, 3, 256}, 1), old = real({4, 3, 256}, 2);
+    const value v = g.input(x), s = g.state("s", old);
+    const value next = tanh(s + slice(s, {.start = 1, .stop = 2, .axis = 1}) * v);
+    g.output(next * 2);
+    g.p.assign(s, next);
+    const auto result = g.run(all ? pass_options{} : no_passes)[0];
+    BOOST_TEST(memory_clash(*g.plan) == "");
+    small_graph expected;
+    const value w = expected.input(x), o = expected.input(old);
+    expected.output(tanh(o + slice(o, {.start = 1, .stop = 2, .axis = 1}) * w));
+    const auto is = expected.run(no_passes)[0];
+    BOOST_TEST(same_bits(g.now("s"), is));
+    BOOST_TEST(result.values[0] == 2 * is.values[0]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(chains_overwrite_what_nobody_reads_again) {
   auto arena = [](bool reuse) {
     small_graph g;

@@ -139,7 +139,7 @@ std::size_t emitter::slot_of(chain& c, value_id v, bool written) const {
       c.slots.push_back(s);
       return c.slots.size() - 1;
     }
-    row_major_strides(t.dims, strides);
+    row_major_strides(d_.views[v].in_pieces ? p_.type(d_.views[v].of).dims : t.dims, strides);
     for (int a = 0; a < c.space.rank; ++a) {
       const int k = a - (c.space.rank - t.dims.rank);
       s.stride[a] = k < 0 || (t.dims.at(k) == 1 && c.space.at(a) != 1) ? 0 : strides[k];

@@ -125,7 +125,8 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
 struct memory_view {
   value_id of{};  // none: the value has its own memory
   std::int64_t offset = 0;
-  value_id base{};  // the value that owns the memory at the end of the chain of views; itself if it is no view
+  value_id base{};         // the value that owns the memory at the end of the chain of views; itself if it is no view
+  bool in_pieces = false;  // positions of an axis of `of` that are not contiguous; only chains read it, by its strides
 };
 using view_table = value_table<memory_view>;
 view_table find_views(const request& r, const usage& u, const layouts& forms, const grouping& groups);

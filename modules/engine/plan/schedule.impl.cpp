@@ -16,7 +16,30 @@ namespace lamina::planning {
 
 namespace {
 
-memory_view view_of(const request& r, const layouts& forms, value_id v) {
+// Whether only chains read a value, in the plain layout, which can take its elements from any strides.
+bool is_read_by_chains(const usage& u, const layouts& forms, const grouping& groups, value_id v) {
+  if (u.root[v] || forms.form[v] != layout::plain) return false;
+  const auto readers = u.readers_of(v);
+  return std::all_of(readers.begin(), readers.end(), [&](std::int32_t n) {
+    const group* g = groups.of(n);
+    return g && g->chain && g->sum == none && forms.form[g->result] == layout::plain;
+  });
+}
+// Part of an axis that is not contiguous, but whose pieces a chain reads as fast as a copy of them.
+memory_view pieces_of(const request& r, const usage& u, const layouts& forms, const grouping& groups,
+                      const view_table& views, value_id v, const axis_view& at) {
+  constexpr std::int64_t min_piece = 256, block = 64;  // elements
+  const value_id whole = r.of.at(v).inputs[0];
+  const tensor_type& t = r.of.type(whole);
+  const std::int64_t inner = t.dims.size(at.axis + 1, t.dims.rank), piece = at.count * inner;
+  if (t.dims.rank != r.of.type(v).dims.rank || forms.form[whole] != layout::plain || views[whole].in_pieces ||
+      (piece < min_piece && (piece < block || piece % block != 0)) || !is_read_by_chains(u, forms, groups, v))
+    return {};
+  return {.of = whole, .offset = at.first * inner * static_cast<std::int64_t>(size_of(t.element)), .in_pieces = true};
+}
+
+memory_view view_of(const request& r, const usage& u, const layouts& forms, const grouping& groups,
+                    const view_table& views, value_id v) {
   const program& p = r.of;
   const node& n = p.at(v);
   if (n.op->alias >= 0) {
@@ -27,8 +50,9 @@ memory_view view_of(const request& r, const layouts& forms, value_id v) {
   if (n.op->swaps_heads_and_rows && has_rows_first(v) != has_rows_first(n.inputs[0])) return {.of = n.inputs[0]};
   if (!n.op->part_of) return {};
   const auto at = n.op->part_of(n.attributes.get(), p.type(n.inputs[0]).dims);
-  const auto offset = at ? offset_inside(r, forms, n.inputs[0], v, *at) : std::nullopt;
-  return offset ? memory_view{.of = n.inputs[0], .offset = *offset} : memory_view{};
+  if (!at) return {};
+  if (const auto offset = offset_inside(r, forms, n.inputs[0], v, *at)) return {.of = n.inputs[0], .offset = *offset};
+  return pieces_of(r, u, forms, groups, views, v, *at);
 }
 
 }  // namespace
@@ -57,7 +81,8 @@ view_table find_views(const request& r, const usage& u, const layouts& forms, co
     const node& n = r.of.nodes()[i];
     const auto at = static_cast<std::int32_t>(i);
     memory_view seen;
-    if (n.kind == node_kind::operation && u.needed[i] && !groups.of(at)) seen = view_of(r, forms, {at, 0});
+    if (n.kind == node_kind::operation && u.needed[i] && !groups.of(at))
+      seen = view_of(r, u, forms, groups, views, {at, 0});
     value_id v{at, 0};
     do {
       views[v] = seen;
