@@ -61,6 +61,9 @@ template <class Word> void check_all() {
         for (const long n : {2L, 15L, 16L, 45L})
           check<Word>({n, 2}, order, repeated, pad), check<Word>({2, n}, order, repeated, pad),
               check<Word>({3, n, 2}, {0, order[0] + 1, order[1] + 1}, repeated << 1, pad);
+      for (const long group : {2L, 3L, 4L, 5L})  // neighbors that stay together
+        check<Word>({3, 7, 20, group}, {1, 2, 0, 3}, repeated, pad),
+            check<Word>({9, 6, group}, {1, 0, 2}, repeated, pad);
       check<Word>({5, 19, 33}, {0, 2, 1}, repeated, pad), check<Word>({5, 19, 33}, {2, 1, 0}, repeated, pad);
       check<Word>({18, 5, 40}, {1, 2, 0}, repeated, pad), check<Word>({3, 4, 5, 6}, {3, 1, 0, 2}, repeated, pad);
       for (const long channels : {2L, 3L})  // of pixels

@@ -695,6 +695,36 @@ BOOST_AUTO_TEST_CASE(moves_of_elements) {
   rule(rewrite::same_type, "cast to itself", x, [](const value& v) -> value { return exp(cast<float>(v)); }, "cast");
 }
 
+// Exporters write `x[:, 2]` and splits as gathering at constant positions.
+BOOST_AUTO_TEST_CASE(gathering_at_known_positions) {
+  const array x = real({2, 5, 4}, 1);
+  const auto at = [](const value& v, const shape& s, std::vector<std::int64_t> positions) {
+    any_tensor t(tensor_type{dtype::int64, s});
+    std::copy(positions.begin(), positions.end(), reinterpret_cast<std::int64_t*>(t.mutable_data()));
+    return v.owner().constant(std::move(t));
+  };
+  const auto gathered = [&](const shape& s, std::vector<std::int64_t> positions, std::int64_t axis = 1) {
+    return [=](const value& v) -> value {
+      const value y = exp(v);
+      return gather(y, at(y, s, positions), axis);
+    };
+  };
+  const auto part = [&](const shape& s, const std::vector<std::int64_t>& positions) {
+    rule(rewrite::known_positions, "positions that follow each other", x, gathered(s, positions), "gather");
+  };
+  part({}, {2}), part({}, {-1}), part({1}, {0}), part({3}, {1, 2, 3}), part({5}, {0, 1, 2, 3, 4});
+  part({2}, {-3, -2}), part({2, 2}, {1, 2, 3, 4});
+  const auto stays = [&](const shape& s, const std::vector<std::int64_t>& positions) {
+    BOOST_TEST(outcome_of(x, gathered(s, positions), {}).plan->counters().of(rewrite::known_positions) == 0);
+  };
+  stays({2}, {1, 3}), stays({2}, {2, 1}), stays({2}, {-1, 0}), stays({0}, {});
+  // The run reports what is outside.
+  for (const std::int64_t outside : {5, -6})
+    BOOST_TEST(message_of([&] { outcome_of(x, gathered({}, {outside}), {}); }) ==
+               message_of([&] { outcome_of(x, gathered({}, {outside}), {.simplify = false}); }));
+  BOOST_TEST(message_of([&] { outcome_of(x, gathered({2}, {4, 5}), {}); }) != "");
+}
+
 BOOST_AUTO_TEST_CASE(transposition_joins_the_product) {
   const array x = real({3, 4}, 1);
   rule(

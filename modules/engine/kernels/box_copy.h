@@ -183,6 +183,12 @@ LAMINA_INLINE void transpose_few(const Word* in, Word* out, const axis& rows, co
   }
 }
 
+/// Groups of a few neighbors that stay together, one after the other.
+template <int Count, class Word> LAMINA_INLINE void copy_groups(const Word* in, Word* out, const axis& groups) {
+  LAMINA_NO_UNROLL for (long i = 0; i < groups.extent; ++i, in += groups.in, out += groups.out)
+      __builtin_memcpy(out, in, Count * sizeof(Word));
+}
+
 template <class Word> inline void copy(box& b, const Word* in, Word* out) {
   if (b.count == 0) {
     *out = *in;
@@ -209,6 +215,14 @@ template <class Word> inline void copy(box& b, const Word* in, Word* out) {
     });
   }
   const axis inner = drop(writes >= 0 ? writes : b.count - 1);
+  if (inner.in == 1 && inner.out == 1 && inner.extent <= 4 && b.count > 0) {
+    const axis groups = drop(b.count - 1);
+    return walk(b.axes, b.count, in, out, [&](const Word* from, Word* to) __attribute__((always_inline)) {
+      if (inner.extent == 2) copy_groups<2>(from, to, groups);
+      else if (inner.extent == 3) copy_groups<3>(from, to, groups);
+      else copy_groups<4>(from, to, groups);
+    });
+  }
   walk(b.axes, b.count, in, out,
        [&](const Word* from, Word* to) __attribute__((always_inline)) { copy_row(from, to, inner); });
 }

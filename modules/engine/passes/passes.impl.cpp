@@ -397,6 +397,7 @@ std::string_view name_of(rewrite r) {
                                         "padding",
                                         "softmax_loss",
                                         "spread_operand",
+                                        "known_positions",
                                         "attention",
                                         "rotary_embedding",
                                         "layer_norm",

@@ -5,12 +5,14 @@ import :dtype;
 import :op;
 import :op.control;
 import :op.elementwise;
+import :op.index;
 import :op.linear;
 import :op.nn;
 import :op.quantized;
 import :op.reduce;
 import :op.shape;
 import :op.tile;
+import :op.view;
 import :passes;
 import :passes.images;
 import :program;
@@ -236,11 +238,27 @@ value spread_operand(const node& n, view<const value> in, program& p) {
   return {&p, p.add(*n.op, n.attributes, operands)};
 }
 
+// Gathering at constant positions that follow each other.
+value gathered_part(const node& n, view<const value> in, program&) {
+  if (!is_call_of<op::gather>(n) || node_of(in[1]).kind != node_kind::constant) return {};
+  const auto* at = reinterpret_cast<const std::int64_t*>(node_of(in[1]).constant.data());
+  const int axis = detail::normal_axis(n.attributes_as<axis_attributes>().axis, in[0].shape().rank);
+  const std::int64_t extent = in[0].shape().at(axis), count = in[1].shape().size();
+  if (count == 0) return {};
+  for (std::int64_t i = 1; i < count; ++i)
+    if (at[i] != at[0] + i) return {};
+  const std::int64_t first = at[0] < 0 ? at[0] + extent : at[0];
+  if (first < 0 || first + count > extent) return {};  // the run reports the position
+  if (in[1].shape().rank == 0) return select(in[0], axis, first);
+  const value part = slice(in[0], {.start = first, .stop = first + count, .axis = axis});
+  return in[1].shape().rank == 1 ? part : value(reshape(part, n.results[0].dims));
+}
+
 /// In the order of `rewrite`.
 inline constexpr rule rules[] = {
     identity_number,      same_type,        operand_itself,     double_inverse, log_of,
     composed_permutation, composed_reshape, transposed_operand, joined_scale,   power_of_number,
-    joined_padding,       gradient_of_log,  spread_operand};
+    joined_padding,       gradient_of_log,  spread_operand,     gathered_part};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
 }  // namespace lamina::rewriting
