@@ -102,6 +102,7 @@ BOOST_AUTO_TEST_CASE(large_transposes) {
     BOOST_CHECK_MESSAGE(right, rows << " x " << columns << " from " << offset);
   };
   run(std::uint32_t{}, 1024, 1030, 0), run(std::uint32_t{}, 1040, 1024, 0), run(std::uint32_t{}, 1024, 1024, 1);
+  run(std::uint32_t{}, 1024, 200, 0), run(std::uint64_t{}, 512, 77, 0);  // rows of the result a page apart
   run(std::uint64_t{}, 1024, 600, 0), run(std::uint64_t{}, 1001, 700, 0), run(std::uint16_t{}, 130, 200, 0);
 }
 

@@ -70,13 +70,16 @@ template <class Word> LAMINA_INLINE void copy_row(const Word* in, Word* out, axi
 /// small elements.
 template <class Word> inline constexpr long square_side =
     (sizeof(Word) >= 4 ? 64 : 16) / static_cast<long>(sizeof(Word));
-template <class Word> LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
+/// `ByOutput`: finishes a few rows of the output before the next ones, else of the input.
+template <bool ByOutput, class Word>
+LAMINA_INLINE void transpose_square(const Word* in, long in_stride, Word* out, long out_stride) {
   constexpr int side = static_cast<int>(square_side<Word>);
   if constexpr (sizeof(Word) >= 4) {
     using number = std::conditional_t<sizeof(Word) == 4, float, double>;
     constexpr int lanes = width<number>;
-    for (int i = 0; i < side; i += lanes)
-      for (int j = 0; j < side; j += lanes) {
+    for (int a = 0; a < side; a += lanes)
+      for (int b = 0; b < side; b += lanes) {
+        const int i = ByOutput ? b : a, j = ByOutput ? a : b;
         vec<number> r[static_cast<std::size_t>(lanes)];
         LAMINA_UNROLL for (int k = 0; k < lanes; ++k) r[k] =
             load(reinterpret_cast<const number*>(in + (i + k) * in_stride + j));
@@ -101,7 +104,7 @@ LAMINA_INLINE void transpose_block_streamed(const Word* in, long in_stride, Word
   alignas(64) Word staged[static_cast<std::size_t>(Block * pitch)];
   for (long i = 0; i < Block; i += side)
     for (long j = 0; j < Block; j += side)
-      transpose_square(in + i * in_stride + j, in_stride, staged + j * pitch + i, pitch);
+      transpose_square<false>(in + i * in_stride + j, in_stride, staged + j * pitch + i, pitch);
   for (long j = 0; j < Block; ++j)
     LAMINA_UNROLL for (long i = 0; i < Block; i += step) __builtin_nontemporal_store(
         *reinterpret_cast<const line*>(staged + j * pitch + i), reinterpret_cast<line*>(out + j * out_stride + i));
@@ -112,11 +115,13 @@ template <class Word>
 inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_stride, long rows, long columns) {
   constexpr long side = square_side<Word>, block = 4 * side;
   constexpr std::uintptr_t line = 64;
-  constexpr long streamed_bytes = 4L << 20;
+  constexpr long streamed_bytes = 4L << 20, page = 4096;
   const long word = static_cast<long>(sizeof(Word)), whole_rows = rows - rows % side,
              whole_columns = columns - columns % side;
   const bool aligned = reinterpret_cast<std::uintptr_t>(out) % line == 0 && out_stride % side == 0;
   const bool stream = sizeof(Word) >= 4 && aligned && rows * columns * word >= streamed_bytes;
+  // Rows a multiple of a page apart share a set of the first cache, which holds fewer lines than a square has rows.
+  const bool by_output = out_stride * word % page == 0 && in_stride * word % page != 0;
   for (long left = 0; left < whole_columns; left += block)
     for (long top = 0; top < whole_rows; top += block) {
       const long right = left + block < whole_columns ? left + block : whole_columns;
@@ -127,8 +132,12 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
         continue;
       }
       for (long j = left; j < right; j += side)
-        for (long i = top; i < bottom; i += side)
-          transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+        for (long i = top; i < bottom; i += side) {
+          const Word* from = in + i * in_stride + j;
+          Word* to = out + j * out_stride + i;
+          if (by_output) transpose_square<true>(from, in_stride, to, out_stride);
+          else transpose_square<false>(from, in_stride, to, out_stride);
+        }
     }
   if (stream) fence_streamed();
   for (long c = 0; c < whole_columns; ++c)
