@@ -1,6 +1,7 @@
 // Random programs with all passes against the same without passes.
 #include <boost/test/unit_test.hpp>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,17 +17,41 @@ using namespace engine_test;
 
 namespace {
 
-// Grows a program over float32 values of few small shapes. `products` allows operations whose sums passes may
-// reorder.
+// Three iterations of a random body, which reads a loop invariant in several ways; the invariant broadcasts to x.
+value looped(draws& draw, const value& x, const value& invariant) {
+  auto body = std::make_shared<program>();
+  const value h = body->input("h", x.type()), each = body->input("x", x.type()),
+              y = body->input("invariant", invariant.type());
+  const auto of_invariant = [&]() -> value {
+    switch (draw.below(5)) {
+      case 0: return exp(y) * 0.25;
+      case 1: return y * y - y;
+      case 2: return y + reduce_max(y);
+      case 3: return y.shape().rank ? value(sort(y, {})) : y;
+      default: return y;
+    }
+  };
+  const value next = tanh(h * 0.5 + each + of_invariant());
+  body->output("h", next);
+  body->output("y", draw.below(2) ? value(h * of_invariant()) : value(min(h, of_invariant() + of_invariant())));
+  const value one = unsqueeze(x, axes(0)), rows = concat<0>(concat<0>(one, one * 0.5), sin(one));
+  const auto made = scan(body, {&x, 1}, {&rows, 1}, {&invariant, 1}, draw.below(2) == 0);
+  return made[draw.below(2)];
+}
+
+// Grows a program over float32 values of few shapes, small ones or, with odd seeds, ones with long rows. `products`
+// allows operations whose sums passes may reorder.
 void grow(small_graph& g, int seed, bool products) {
   draws draw{philox(seed, 11)};
-  const shape dims[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
+  const shape small[] = {{}, {5}, {1, 5}, {4, 1}, {4, 5}, {5, 4}, {3, 4, 5}, {4, 4}, {1}, {64, 5}};
+  const shape wide[] = {{}, {128}, {1, 128}, {4, 1}, {4, 128}, {128, 4}, {3, 4, 128}, {4, 64}, {4, 256}, {3, 2, 64}};
+  const auto& dims = seed % 2 ? wide : small;
   std::vector<value> all;
   for (int i = 0; i < 4; ++i)
     all.push_back(g.input(random_array(dtype::float32, dims[draw.below(10)], seed * 10 + i, -1, 1)));
   std::vector<value> states;
   for (int i = 0; i < 2; ++i) {
-    states.push_back(g.state(i ? "b" : "a", random_array(dtype::float32, {4, 5}, seed * 10 + 5 + i, -1, 1)));
+    states.push_back(g.state(i ? "b" : "a", random_array(dtype::float32, dims[4], seed * 10 + 5 + i, -1, 1)));
     all.push_back(states.back());
   }
   auto any = [&]() -> const value& {
@@ -41,7 +66,7 @@ void grow(small_graph& g, int seed, bool products) {
   for (std::size_t i = 0; i < steps; ++i) {
     const value x = any(), y = any();
     const shape& s = x.shape();
-    switch (draw.below(products ? 32 : 26)) {
+    switch (draw.below(products ? 36 : 30)) {
       case 0: all.push_back(tanh(x)); break;
       case 1: all.push_back(sin(x)); break;
       case 2: all.push_back(-x); break;
@@ -105,22 +130,42 @@ void grow(small_graph& g, int seed, bool products) {
         break;
       case 26:
       case 27:
-        if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5));
+        if (s.rank && s.back().code > 1 && s.back().code % 2 == 0) {
+          const std::int64_t half = s.back().code / 2, at = draw.below(2) ? half : 0;
+          all.push_back(slice(x, {.start = at, .stop = at + half, .axis = -1}));
+        }
         break;
       case 28:
+        if (s.rank && s.at(0) > 1) {
+          any_tensor at(tensor_type{dtype::int64, shape{2}});
+          const auto first = static_cast<std::int64_t>(draw.below(static_cast<std::size_t>(s.at(0) - 1)));
+          const std::int64_t positions[] = {first, first + 1};
+          std::memcpy(at.mutable_data(), positions, sizeof positions);
+          all.push_back(gather(x, g.p.constant(std::move(at)), 0));
+        }
+        break;
+      case 29:
+        if (shape made; broadcast(s, y.shape(), made) && made == s && s.size() * 3 <= 5000 && s.size() > 0)
+          all.push_back(looped(draw, x, y));
+        break;
+      case 30:
+      case 31:
+        if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0]) all.push_back(tanh(matmul(x, y) * 0.5));
+        break;
+      case 32:
         if (s.rank >= 2 && y.shape().rank == 2 && s.back() == y.shape()[0] && fits_in(x, y))
           all.push_back(relu(matmul(x, y) + reduce_mean<axes(0)>(y)));
         break;
-      case 29:
+      case 33:
         if (s.rank) all.push_back(softmax(x));
         break;
-      case 30:
+      case 34:
         if (s.rank) {
           value p = softmax(x);
           all.push_back(draw.below(2) ? value(log(p)) : value(tanh(x) / p * p));
         }
         break;
-      case 31:
+      case 35:
         if (s.rank && s.back().code) all.push_back(tanh(cumsum(x * 0.3 * 0.5)));
         break;
       default: break;
@@ -141,6 +186,7 @@ void grow(small_graph& g, int seed, bool products) {
 struct outcome {
   std::vector<array> results;
   std::size_t stages = 0;
+  std::int64_t moved = 0, parts = 0;  // before loops; at known positions
 };
 outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
   small_graph g;
@@ -149,6 +195,8 @@ outcome run(int seed, bool products, const pass_options& o, int threads = 1) {
   r.results.push_back(g.now("a"));
   r.results.push_back(g.now("b"));
   r.stages = g.plan->stages().size();
+  r.moved = g.plan->counters().moved_before_loops;
+  r.parts = g.plan->counters().of(rewrite::known_positions);
   return r;
 }
 
@@ -169,11 +217,16 @@ BOOST_AUTO_TEST_CASE(random_arrays_have_the_numbers_of_the_generator) {
 
 BOOST_AUTO_TEST_CASE(elementwise_programs_agree_bit_for_bit) {
   // x replaces x + 0, which is the same except for -0: distance 0 instead of equal bits.
+  std::int64_t moved = 0, parts = 0;
   for (int seed = 0; seed < random_cases(1500); ++seed) {
     auto a = run(seed, false, {}), b = run(seed, false, no_passes);
+    moved += a.moved;
+    parts += a.parts;
     for (std::size_t i = 0; i < a.results.size(); ++i)
       BOOST_REQUIRE_MESSAGE(distance(a.results[i], b.results[i]) == 0, "seed " << seed << ", result " << i);
   }
+  BOOST_TEST(moved > 0);
+  BOOST_TEST(parts > 0);
 }
 
 BOOST_AUTO_TEST_CASE(programs_with_sums_agree) {
