@@ -533,6 +533,59 @@ BOOST_AUTO_TEST_CASE(conditions) {
   BOOST_TEST(numbers_of(run(open, {no, tensor_of({2}, {1, -2})})[0]) == (list{1, 2}));
 }
 
+// A loop that runs to its trip count is a scan, which a plan can hold; others run on the host.
+BOOST_AUTO_TEST_CASE(loops) {
+  const auto step = [](const bytes& next, const std::vector<bytes>& more) {
+    t::graph g{
+        .nodes = {t::node("Add", {"h", "x"}, {"sum"}), t::node("Neg", {"sum"}, {"y"})},
+        .inputs = {t::value("i", t::int64, {}), t::value("before", t::boolean, {}), t::value("h", t::float32, {2})},
+        .outputs = {t::untyped(next), t::untyped("sum"), t::untyped("y")}};
+    g.nodes.insert(g.nodes.end(), more.begin(), more.end());
+    return t::graph_attribute("body", g.done());
+  };
+  const auto number = [](const bytes& name, std::int64_t n) {
+    return t::tensor(name, t::int64, {}, bytes(reinterpret_cast<const char*>(&n), sizeof n));
+  };
+  const auto is_true = [](const bytes& name) { return t::tensor(name, t::boolean, {}, bytes(1, '\1')); };
+  const auto model = [&](const bytes& trips, const bytes& condition, const bytes& body,
+                         const std::vector<bytes>& more = {}, std::vector<bytes> inputs = {}) {
+    std::vector<bytes> initializers{number("three", 3), number("none", 0), number("two", 2), is_true("yes")};
+    inputs.push_back(t::value("x", t::float32, {2}));
+    std::vector<bytes> nodes = more;
+    nodes.push_back(t::node("Loop", {trips, condition, "x"}, {"last", "all"}, {body}));
+    return t::model_of(nodes, initializers, inputs, {t::untyped("last"), t::untyped("all")});
+  };
+  const bytes same = step("before", {}), less = step("next", {t::node("Less", {"i", "two"}, {"next"})});
+  const auto on_host = [](const bytes& m) { return !run_on_host_in(*read(m).program).empty(); };
+  const auto x = tensor_of({2}, {1, -2});
+  const auto results = [&](const bytes& m, const list& last, const list& all) {
+    const auto made = run(m, {x});
+    BOOST_TEST(numbers_of(made[0]) == last);
+    BOOST_TEST(numbers_of(made[1]) == all);
+  };
+  const list after_three{4, -8}, each_of_three{-2, 4, -3, 6, -4, 8};
+  for (const bytes condition : {"yes", ""}) {
+    const bytes m = model("three", condition, same);
+    BOOST_TEST(!on_host(m));
+    results(m, after_three, each_of_three);
+  }
+  BOOST_TEST(!on_host(model("none", "yes", same)));
+  results(model("none", "yes", same), {1, -2}, {});
+  // The extent of an input.
+  const bytes of_shape = model("count", "yes", same, {t::node("Size", {"x"}, {"count"})});
+  BOOST_TEST(!on_host(of_shape));
+  results(of_shape, {3, -6}, {-2, 4, -3, 6});
+  // The body ends the loop, or a run decides how long it is.
+  BOOST_TEST(on_host(model("three", "yes", less)));
+  results(model("three", "yes", less), after_three, each_of_three);
+  BOOST_TEST(on_host(model("n", "yes", same, {}, {t::value("n", t::int64, {})})));
+  // A shape that depends on the iteration.
+  const bytes growing =
+      step("before", {t::node("Range", {"none", "i", "three"}, {"unread"}), t::node("Size", {"unread"}, {"s"}),
+                      t::node("Cast", {"s"}, {"f"}, {t::integer("to", t::float32)})});
+  results(model("three", "yes", growing), after_three, each_of_three);
+}
+
 // Branches with equal forms of open extents, but different extents at run time.
 BOOST_AUTO_TEST_CASE(conditions_with_open_extents) {
   const auto twice =

@@ -159,4 +159,23 @@ BOOST_AUTO_TEST_CASE(parts_of_parameters_are_precomputed) {
   BOOST_TEST(made.rewritten->find_state("w") < 0);
 }
 
+// A shape that follows from constants must be known where it is used: in the body.
+BOOST_AUTO_TEST_CASE(what_decides_shapes_stays) {
+  program p;
+  const value start = p.input("start", {dtype::float32, {"rows", 4}}),
+              sequence = p.input("x", {dtype::float32, {dyn, "rows", 4}}),
+              weights = p.state("w", {dtype::float32, {4}});
+  const auto results = loop_of(start, sequence, {weights}, [](const value& h, const value& x, const values& w) {
+    program& body = h.owner();
+    const auto number = [&](double v) { return body.number(v, dtype::int64); };
+    const value four = number(2.0) + abs(number(-2.0)), count = arange(number(0.0), four, number(1.0));
+    return values{h + exp(w[0]) * cast<float>(reshape(count, {4})), x * 2};
+  });
+  for (const auto& v : results) p.output("y", v);
+  BOOST_TEST(counted_when_run_in(p) == "");
+  const auto made = precomputed(p);
+  BOOST_TEST(counted_when_run_in(*made.rewritten) == "");
+  BOOST_TEST(made.names.size() == 1u);  // exp(w)
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -118,6 +118,49 @@ iterations stable_carries(node_call& c, const graph_message& body, std::size_t c
   }
   return all;
 }
+
+// ---- loops that run to their end ------------------------------------------------------------------------------------
+
+// Whether the body returns the condition that it was given, or true.
+bool always_continues(const program& body) {
+  const value_id next = body.outputs()[0].value;
+  const node& n = body.at(next);
+  if (n.kind == node_kind::input) return next.node == body.inputs()[1];
+  return n.kind == node_kind::constant && n.results[0] == tensor_type{dtype::boolean, {}} &&
+         n.constant.data()[0] != std::byte{};
+}
+// Whether a loop of tensors with known extents runs as often as its trip count says, which follows from shapes.
+bool runs_to_its_end(const node_call& c, const iterations& all) {
+  constexpr std::int64_t max_trips = 1 << 20;
+  const auto is_fixed = [](const tensor_type& t) { return t.is_tensor() && knows_extents(t); };
+  if (!c.has(0)) return false;
+  if (const auto known = c.known_integers(0)) {
+    if (known->size() != 1 || (*known)[0] > max_trips) return false;
+  } else if (const auto& shapes = c.extents(0); !shapes || shapes->size() != 1 || (*shapes)[0] == dim(dyn))
+    return false;
+  if (c.has(1))
+    if (const auto known = c.known_integers(1); !known || known->size() != 1 || (*known)[0] == 0) return false;
+  return std::all_of(all.types.begin(), all.types.end(), is_fixed) &&
+         std::all_of(all.inside.results.begin(), all.inside.results.end(), is_fixed) &&
+         std::all_of(all.inside.captured.begin(), all.inside.captured.end(),
+                     [](const value& v) { return v.type().is_tensor(); }) &&
+         always_continues(*all.inside.body);
+}
+// The loop as a scan over the numbers of its iterations.
+std::vector<value> scanned(node_call& c, const iterations& all, view<const value> first) {
+  auto body = std::make_shared<program>();
+  std::vector<value> in(2);
+  for (std::size_t i = 2; i < all.types.size(); ++i) in.push_back(body->input("carry", all.types[i]));
+  in[0] = body->input("iteration", all.types[0]);
+  in[1] = body->number(1.0, dtype::boolean);
+  for (const auto& v : all.inside.captured) in.push_back(body->input("same", v.type()));
+  const auto results = body->inlined(*all.inside.body, in);
+  for (std::size_t i = 1; i < results.size(); ++i) body->output("result", results[i]);
+  const value trips = lamina::reshape(c.cast_to(c[0], dtype::int64), shape{});
+  const value numbers = lamina::arange(c.constant(0.0, dtype::int64), trips, c.constant(1.0, dtype::int64));
+  return lamina::scan(body, first, {&numbers, 1}, view<const value>(all.inside.captured));
+}
+
 void loop(node_call& c) {
   const graph_message& body = c.graph("body");
   if (body.inputs.size() < 2 || body.outputs.size() + 1 < body.inputs.size())
@@ -131,13 +174,19 @@ void loop(node_call& c) {
     of.kind = value_kind::tensor;
     first.push_back(c.operand(i).open_sequence ? lamina::sequence_empty(c.p, of) : c[i]);
   }
+  if (!c.has(0) && !c.has(1)) c.fail("it has neither a trip count nor a condition, and would never end");
+  const auto give = [&](const std::vector<value>& made) {
+    for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
+  };
+  if (runs_to_its_end(c, all)) {
+    try {
+      return give(scanned(c, all, view<const value>(first)));
+    } catch (const unsupported_error&) {}  // the body has operations of the host, or extents that a run determines
+  }
   host_loop_bounds bounds;
   if (c.has(0)) bounds.trips = lamina::reshape(c.cast_to(c[0], dtype::int64), shape{});
   if (c.has(1)) bounds.condition = lamina::reshape(c[1], shape{});
-  if (!c.has(0) && !c.has(1)) c.fail("it has neither a trip count nor a condition, and would never end");
-  const auto made =
-      lamina::host_loop(bounds, all.inside.body, view<const value>(first), view<const value>(all.inside.captured));
-  for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
+  give(lamina::host_loop(bounds, all.inside.body, view<const value>(first), view<const value>(all.inside.captured)));
 }
 
 constexpr converter_entry entries[] = {

@@ -89,11 +89,24 @@ struct body_division {
   std::vector<char> read;   // read by an operation that stays, or a result
 };
 
+// The operations of a body from whose elements it takes shapes. They stay: planning must find them in the body.
+std::vector<char> shape_deciding(const program& body, const std::vector<char>& needed) {
+  std::vector<char> found(body.nodes().size());
+  for (std::size_t i = body.nodes().size(); i-- > 0;) {
+    const node& n = body.nodes()[i];
+    if (n.kind != node_kind::operation || !needed[i]) continue;
+    for (std::size_t k = 0; k < n.inputs.size(); ++k)
+      if (found[i] || n.op->decides_shape(k)) found[static_cast<std::size_t>(n.inputs[k].node)] = 1;
+  }
+  return found;
+}
+
 // Moves pure operations on invariants and constants. What is larger than its operands and costs next to nothing, such as
 // a broadcast, stays if the loop reads it: the loop would read more memory than before.
 body_division division_of(const program& body, std::size_t first_invariant) {
   const auto at = [](std::int32_t i) { return static_cast<std::size_t>(i); };
   const auto needed = body.reachable();
+  const auto stays = shape_deciding(body, needed);
   const std::size_t count = body.nodes().size();
   std::vector<char> invariant(count), read_before(count);
   body_division d{std::vector<char>(count), std::vector<char>(count)};
@@ -103,7 +116,7 @@ body_division division_of(const program& body, std::size_t first_invariant) {
     const node& n = body.nodes()[i];
     if (n.kind == node_kind::constant) invariant[i] = 1;
     if (n.kind != node_kind::operation || !needed[i]) continue;
-    d.moved[i] = !d.read[i] && n.op->pure && !n.op->may_fail && !n.op->host && n.subprograms.empty() &&
+    d.moved[i] = !d.read[i] && !stays[i] && n.op->pure && !n.op->may_fail && !n.op->host && n.subprograms.empty() &&
                  n.results.size() == 1 && n.results[0].dims.is_static() && !n.inputs.empty() &&
                  std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id v) { return invariant[at(v.node)]; });
     invariant[i] = d.moved[i];

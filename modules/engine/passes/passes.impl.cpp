@@ -231,11 +231,15 @@ class specializer {
   divided_loop without_invariants(const node& n, view<const value> in, const program& body) {
     if (!options_.simplify) return {};
     const auto& a = n.attributes_as<scan_attributes>();
-    return divided(body, in, static_cast<std::size_t>(a.carries + a.sequences), to_,
-                   [&](const node& m, view<const value> operands) {
-                     ++counters_.moved_before_loops;
-                     return add_alone(m, operands, names_)[0];
-                   });
+    const std::string outer = to_.path;
+    auto loop = divided(body, in, static_cast<std::size_t>(a.carries + a.sequences), to_,
+                        [&](const node& m, view<const value> operands) {
+                          ++counters_.moved_before_loops;
+                          to_.path = m.path.empty() ? outer : m.path;
+                          return add_alone(m, operands, names_)[0];
+                        });
+    to_.path = outer;
+    return loop;
   }
 
   // Specializes a call whose operands decide shapes; the elements of those operands must be known by now.

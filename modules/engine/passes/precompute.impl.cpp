@@ -260,10 +260,13 @@ std::optional<program> with_divided_loops(const program& p) {
     const auto& a = n.attributes_as<scan_attributes>();
     to.path = n.path;
     const auto in = copy.operands(n);
-    const auto loop = divided(
-        *n.subprograms[0], in, static_cast<std::size_t>(a.carries + a.sequences), to,
-        [&](const node& m, view<const value> operands) { return value(&to, to.add(*m.op, m.attributes, operands)); });
+    const auto loop = divided(*n.subprograms[0], in, static_cast<std::size_t>(a.carries + a.sequences), to,
+                              [&](const node& m, view<const value> operands) {
+                                to.path = m.path.empty() ? n.path : m.path;
+                                return value(&to, to.add(*m.op, m.attributes, operands));
+                              });
     if (!loop.body) return false;
+    to.path = n.path;
     const value_id made = to.add(*n.op, n.attributes, loop.operands, {loop.body});
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r)
       copy.set({i, r}, {&to, {made.node, r}});
