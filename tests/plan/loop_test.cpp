@@ -159,6 +159,22 @@ BOOST_AUTO_TEST_CASE(parts_of_parameters_are_precomputed) {
   BOOST_TEST(made.rewritten->find_state("w") < 0);
 }
 
+// Whether an operation on open extents is smaller than its operands is known only when they are.
+BOOST_AUTO_TEST_CASE(open_extents_stay_until_they_are_known) {
+  program p;
+  const value start = p.input("start", {dtype::float32, {2, 4}}),
+              sequence = p.input("x", {dtype::float32, {dyn, 2, 4}}),
+              open = p.input("open", {dtype::float32, {"a", "b"}});
+  const auto results = loop_of(start, sequence, {open}, [](const value& h, const value& x, const values& w) {
+    return values{h + x * exp(reshape(w[0], {2, 4})), x * 2};
+  });
+  for (const auto& v : results) p.output("y", v);
+  const auto made = precomputed(p);
+  BOOST_TEST(made.rewritten->nodes().size() == p.nodes().size());
+  const shape dims[] = {{2, 4}, {3, 2, 4}, {4, 2}};
+  BOOST_TEST(make_plan(p, dims, target_isa())->counters().moved_before_loops == 2);
+}
+
 // A shape that follows from constants must be known where it is used: in the body.
 BOOST_AUTO_TEST_CASE(what_decides_shapes_stays) {
   program p;

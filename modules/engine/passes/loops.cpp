@@ -118,7 +118,8 @@ body_division division_of(const program& body, std::size_t first_invariant) {
     if (n.kind != node_kind::operation || !needed[i]) continue;
     d.moved[i] = !d.read[i] && !stays[i] && n.op->pure && !n.op->may_fail && !n.op->host && n.subprograms.empty() &&
                  n.results.size() == 1 && n.results[0].dims.is_static() && !n.inputs.empty() &&
-                 std::all_of(n.inputs.begin(), n.inputs.end(), [&](value_id v) { return invariant[at(v.node)]; });
+                 std::all_of(n.inputs.begin(), n.inputs.end(),
+                             [&](value_id v) { return invariant[at(v.node)] && body.type(v).dims.is_static(); });
     invariant[i] = d.moved[i];
   }
   for (std::size_t i = count; i-- > 0;) {
