@@ -1,4 +1,4 @@
-// Operations of loops that read loop invariants alone: computed once, before the loop, with the same bits.
+// Operations that move before loops: those on loop invariants, and products of sequences, with the same bits.
 module;
 #include <boost/test/unit_test.hpp>
 
@@ -87,6 +87,60 @@ BOOST_AUTO_TEST_CASE(whole_expressions_move) {
 }
 
 // A sum over a column and a row costs less than to read its result in each iteration.
+// One product computes those of all iterations, and what follows joins it.
+BOOST_AUTO_TEST_CASE(products_of_sequences_are_one) {
+  const std::vector<array> weights{real({4, 6}, 3), real({6}, 4), real({6, 4}, 5)};
+  const auto p = planned(weights, [](const value& h, const value& x, const values& w) {
+    const value gate = relu(matmul(exp(x), w[0]) + w[1]);
+    return values{tanh(matmul(gate, w[2]) + h), gate};
+  });
+  BOOST_TEST(p->counters().moved_before_loops == 5);
+  BOOST_TEST(lines_with(*p, "exp", false) == 1);
+  BOOST_TEST(lines_with(*p, "matmul", false) == 2);
+  BOOST_TEST(lines_with(*p, "matmul", true) == 0);
+  // With operands of lower rank, and nothing that only the product needs.
+  const auto q = planned({real({1, 4}, 3), real({4, 4}, 4)}, [](const value& h, const value& x, const values& w) {
+    const value row = reshape(x, {8}), turned = reshape(row * 2, {2, 4}) + w[0];
+    return values{h + matmul(turned, w[1], {.transpose_b = true}), square(x)};
+  });
+  BOOST_TEST(q->counters().moved_before_loops == 3);
+  BOOST_TEST(lines_with(*q, "matmul", true) == 0);
+  // A product with a carry, with a slice of a sequence on the right, or turned, stays.
+  const auto r = planned({real({4, 4}, 3)}, [](const value& h, const value& x, const values& w) {
+    return values{h + matmul(x + h, w[0]), matmul(transpose(x), x), matmul(w[0], transpose(x))};
+  });
+  BOOST_TEST(r->counters().moved_before_loops == 0);
+}
+// What an iteration computes from its number alone.
+BOOST_AUTO_TEST_CASE(rows_at_the_number_of_the_iteration) {
+  small_graph g;
+  const value start = g.input(real({2}, 1)), table = g.input(real({5, 2}, 2));
+  const value numbers =
+      arange(g.p.number(0.0, dtype::int64), g.p.number(5.0, dtype::int64), g.p.number(1.0, dtype::int64));
+  auto body = std::make_shared<program>();
+  const value h = body->input("h", start.type()), i = body->input("i", {dtype::int64, {}}),
+              t = body->input("t", table.type());
+  body->output("h", h * 0.5 + gather(t, i, 0));
+  for (const auto& v : scan(body, {&start, 1}, {&numbers, 1}, {&table, 1})) g.output(v);
+  const auto moved = g.run()[0];
+  BOOST_TEST(g.plan->counters().moved_before_loops == 1);
+  BOOST_TEST(g.plan->counters().of(rewrite::known_positions) == 1);
+  BOOST_TEST(lines_with(*g.plan, "gather", true) == 0);
+  BOOST_TEST(same_bits(moved, g.run({.simplify = false})[0]));
+}
+// A product that would take much memory for all iterations stays.
+BOOST_AUTO_TEST_CASE(large_products_stay) {
+  small_graph g;
+  const value start = g.input(real({1}, 1)), sequence = g.input(real({3, 200, 4}, 2)), w = g.input(real({4, 100}, 3));
+  auto body = std::make_shared<program>();
+  const value h = body->input("h", start.type()), x = body->input("x", {dtype::float32, {200, 4}}),
+              v = body->input("w", w.type());
+  body->output("h", h + reduce_max(matmul(x, v)));
+  for (const auto& r : scan(body, {&start, 1}, {&sequence, 1}, {&w, 1})) g.output(r);
+  g.run();
+  BOOST_TEST(g.plan->counters().moved_before_loops == 0);
+}
+
 BOOST_AUTO_TEST_CASE(what_only_spreads_elements_stays) {
   const step spread = [](const value& h, const value& x, const values& w) {
     return values{x * (w[0] + w[1]) + h, square(x)};
@@ -124,7 +178,8 @@ BOOST_AUTO_TEST_CASE(from_the_inner_of_two_loops) {
     });
     return values{inner[0], inner[1]};
   });
-  BOOST_TEST(p->counters().moved_before_loops == 3);  // exp(x) before the inner loop, exp(w) before each of the two
+  // exp(x) before the inner loop; exp(w), then the product of all positions, before each of the two
+  BOOST_TEST(p->counters().moved_before_loops == 5);
   BOOST_TEST(lines_with(*p, "exp", false) == 1);
 }
 

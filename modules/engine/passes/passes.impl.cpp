@@ -11,6 +11,7 @@ import :op.sized;
 import :passes;
 import :passes.cheap;
 import :passes.images;
+import :passes.loop_division;
 import :passes.loops;
 import :passes.patterns;
 import :passes.rules;
@@ -213,7 +214,6 @@ class specializer {
     for (const auto& sub : n.subprograms)
       subprograms.push_back(
           std::make_shared<program>(specializer(*sub, extents, options_, counters_, evaluate_, {}).run()));
-    std::vector<value> operands(in.begin(), in.end());
     if (is_call_of<op::cond>(n)) {
       if (const auto holds = to_.number_of(in[0].id())) {
         ++counters_.inlined_calls;
@@ -221,23 +221,26 @@ class specializer {
       }
     } else if (in[static_cast<std::size_t>(n.attributes_as<scan_attributes>().carries)].shape()[0] == dim(1))
       return single_iteration(to_, n, in, inside, *subprograms[0], counters_);
-    else if (auto loop = without_invariants(n, in, *subprograms[0]); loop.body) {
-      subprograms[0] = std::move(loop.body);
-      operands = std::move(loop.operands);
+    else if (auto loop = divided(n, in, *subprograms[0]); loop.body) {
+      const auto count = loop.body->outputs().size();
+      return results_of(to_.add(*n.op, std::make_shared<scan_attributes>(loop.attributes), loop.operands, {loop.body}),
+                        count);
     }
     const auto count = subprograms[0]->outputs().size();
-    return results_of(to_.add(*n.op, n.attributes, operands, std::move(subprograms)), count);
+    return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
   }
-  divided_loop without_invariants(const node& n, view<const value> in, const program& body) {
+  // The scan without what is computed before it.
+  divided_loop divided(const node& n, view<const value> in, const program& body) {
     if (!options_.simplify) return {};
     const auto& a = n.attributes_as<scan_attributes>();
+    const loop_division division(body, a, in[static_cast<std::size_t>(a.carries)].shape().at(0));
+    if (!division.moves()) return {};
     const std::string outer = to_.path;
-    auto loop = divided(body, in, static_cast<std::size_t>(a.carries + a.sequences), to_,
-                        [&](const node& m, view<const value> operands) {
-                          ++counters_.moved_before_loops;
-                          to_.path = m.path.empty() ? outer : m.path;
-                          return add_alone(m, operands, names_)[0];
-                        });
+    auto loop = division.run(in, to_, [&](const node& m, view<const value> operands) {
+      ++counters_.moved_before_loops;
+      to_.path = m.path.empty() ? outer : m.path;
+      return add_alone(m, operands, names_)[0];
+    });
     to_.path = outer;
     return loop;
   }

@@ -9,7 +9,7 @@ import :op.nn;
 import :op.shape;
 import :passes;
 import :passes.known_weights;
-import :passes.loops;
+import :passes.loop_division;
 import :passes.patterns;
 import :program;
 import :rewriter;
@@ -257,15 +257,12 @@ std::optional<program> with_divided_loops(const program& p) {
   rewriter copy(p, to);
   copy.run([&](std::int32_t i, const node& n) {
     if (!is_call_of<op::scan>(n)) return false;
-    const auto& a = n.attributes_as<scan_attributes>();
-    to.path = n.path;
-    const auto in = copy.operands(n);
-    const auto loop = divided(*n.subprograms[0], in, static_cast<std::size_t>(a.carries + a.sequences), to,
-                              [&](const node& m, view<const value> operands) {
-                                to.path = m.path.empty() ? n.path : m.path;
-                                return value(&to, to.add(*m.op, m.attributes, operands));
-                              });
-    if (!loop.body) return false;
+    const loop_division division(*n.subprograms[0], n.attributes_as<scan_attributes>(), 0);
+    if (!division.moves()) return false;
+    const auto loop = division.run(copy.operands(n), to, [&](const node& m, view<const value> operands) {
+      to.path = m.path.empty() ? n.path : m.path;
+      return value(&to, to.add(*m.op, m.attributes, operands));
+    });
     to.path = n.path;
     const value_id made = to.add(*n.op, n.attributes, loop.operands, {loop.body});
     for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r)
