@@ -214,6 +214,37 @@ BOOST_AUTO_TEST_CASE(parts_of_parameters_are_precomputed) {
   BOOST_TEST(made.rewritten->find_state("w") < 0);
 }
 
+// A sequence that nothing reads may go; what comes after it keeps its role.
+BOOST_AUTO_TEST_CASE(sequences_that_nothing_reads) {
+  for (const std::size_t unread : {0u, 1u}) {
+    const auto scanned = [&](const value& start, const value& weights, const value& first, const value& second) {
+      auto body = std::make_shared<program>();
+      const value h = body->input("h", start.type()), a = body->input("a", {dtype::float32, {first.shape()[1]}}),
+                  b = body->input("b", {dtype::float32, {second.shape()[1]}}), w = body->input("w", weights.type());
+      body->output("h", h + (unread == 0 ? b : a) * exp(w));
+      const value sequences[] = {first, second};
+      return scan(body, {&start, 1}, sequences, {&weights, 1});
+    };
+    const std::int64_t extent[] = {unread == 0 ? 7 : 4, unread == 0 ? 4 : 7};
+    program p;
+    const value start = p.input("start", {dtype::float32, {4}}), weights = p.state("w", {dtype::float32, {4}});
+    const value first = p.input("a", {dtype::float32, {"n", extent[0]}}),
+                second = p.input("b", {dtype::float32, {"n", extent[1]}});
+    for (const auto& v : scanned(start, weights, first, second)) p.output("y", v);
+    const auto made = precomputed(p);
+    BOOST_TEST(made.names.size() == 1u);
+    const shape dims[] = {{4}, {5, extent[0]}, {5, extent[1]}};
+    BOOST_TEST((make_plan(*made.rewritten, dims, target_isa())->output_types()[0] == tensor_type{dtype::float32, {4}}));
+    small_graph g;
+    const value inputs[] = {g.input(real({4}, 1)), g.input(real({4}, 2)), g.input(real({5, extent[0]}, 3)),
+                            g.input(real({5, extent[1]}, 4))};
+    for (const auto& v : scanned(inputs[0], inputs[1], inputs[2], inputs[3])) g.output(v);
+    const auto moved = g.run()[0];
+    BOOST_TEST(g.plan->counters().moved_before_loops == 1);
+    BOOST_TEST(same_bits(moved, g.run({.simplify = false})[0]));
+  }
+}
+
 // Whether an operation on open extents is smaller than its operands is known only when they are.
 BOOST_AUTO_TEST_CASE(open_extents_stay_until_they_are_known) {
   program p;

@@ -16,20 +16,14 @@ import lamina.std;
 
 namespace lamina {
 
-// A scan without the operations that were moved.
-struct divided_loop {
-  std::shared_ptr<const program> body;  // null: nothing was moved
-  std::vector<value> operands{};
-  scan_attributes attributes{};
-};
-
 // Divides the body of a scan into operations that stay and operations that move.
 class loop_division {
  public:
   // `iterations`: their number if sequences may be computed before the loop; 0 if only invariants may.
-  loop_division(const program& body, const scan_attributes& a, std::int64_t iterations)
-      : body_(body),
-        a_(a),
+  loop_division(const node& scan, const program& body, std::int64_t iterations)
+      : scan_(scan),
+        body_(body),
+        a_(scan.attributes_as<scan_attributes>()),
         iterations_(iterations),
         needed_(body.reachable()),
         class_(body.nodes().size()),
@@ -42,21 +36,26 @@ class loop_division {
   }
   bool moves() const { return std::find(moved_.begin(), moved_.end(), 1) != moved_.end(); }
 
-  // Divides the loop. `add(node, operands)` adds an operation to `into`, which contains the operands of the scan, and
-  // returns its result.
-  template <class F> divided_loop run(view<const value> operands, program& into, F add) const {
+  // Adds what moves and then the scan without it to `into`, which contains the operands; returns the results.
+  // `add(node, operands)` adds an operation that moves, and returns its result.
+  template <class F> std::vector<value> run(view<const value> operands, program& into, F add) const {
     std::vector<value> before(body_.nodes().size());
     for (std::size_t i = 0; i < operands.size(); ++i) before[at(body_.inputs()[i])] = operands[i];
-    for (std::int32_t i = 0; i < count(); ++i)
-      if (moved_[at(i)]) before[at(i)] = computed_before(i, before, into, add);
+    const std::string outer = into.path;
+    for (std::int32_t i = 0; i < count(); ++i) {
+      if (!moved_[at(i)]) continue;
+      if (const auto& own = body_.at(i).path; !own.empty()) into.path = own;
+      before[at(i)] = computed_before(i, before, into, add);
+      into.path = outer;
+    }
     auto inside = std::make_shared<program>();
     inside->path = body_.path;
     inside->common_subexpressions = body_.common_subexpressions;
-    divided_loop made{inside, {}, a_};
+    std::vector<value> taken;
     rewriter copy(body_, *inside);
     const auto take = [&](std::int32_t i) {
       copy.set({i, 0}, inside->input(body_.at(i).name, body_.at(i).results[0]));
-      made.operands.push_back(before[at(i)]);
+      taken.push_back(before[at(i)]);
     };
     const auto take_moved = [&](origin_class of) {
       for (std::int32_t i = 0; i < count(); ++i)
@@ -65,15 +64,20 @@ class loop_division {
     for (std::size_t i = 0; i < carries(); ++i) take(body_.inputs()[i]);
     take_moved(origin_class::sequence);
     for (std::size_t i = carries(); i < first_invariant(); ++i)
-      if (read_[at(body_.inputs()[i])] || made.operands.size() == carries()) take(body_.inputs()[i]);
-    made.attributes.sequences = static_cast<std::int64_t>(made.operands.size() - carries());
+      if (read_[at(body_.inputs()[i])] || taken.size() == carries()) take(body_.inputs()[i]);
+    auto attributes = std::make_shared<scan_attributes>(a_);
+    attributes->sequences = static_cast<std::int64_t>(taken.size() - carries());
     for (std::size_t i = first_invariant(); i < operands.size(); ++i)
       if (read_[at(body_.inputs()[i])]) take(body_.inputs()[i]);
     take_moved(origin_class::invariant);
     for (std::int32_t i = 0; i < count(); ++i)
       if (body_.at(i).kind != node_kind::input && !moved_[at(i)] && read_[at(i)]) copy.copy(i);
     copy.roots();
-    return made;
+    const auto made = into.add(*scan_.op, std::move(attributes), taken, {inside});
+    std::vector<value> results;
+    for (std::int32_t r = 0; r < static_cast<std::int32_t>(body_.outputs().size()); ++r)
+      results.emplace_back(&into, value_id{made.node, r});
+    return results;
   }
 
  private:
@@ -88,11 +92,6 @@ class loop_division {
   std::size_t first_invariant() const { return static_cast<std::size_t>(a_.carries + a_.sequences); }
   bool is_invariant(value_id v) const { return class_[at(v.node)] == origin_class::invariant; }
   bool is_of_sequence(value_id v) const { return class_[at(v.node)] == origin_class::sequence; }
-  std::vector<tensor_type> operand_types(const node& n) const {
-    std::vector<tensor_type> in;
-    for (auto v : n.inputs) in.push_back(body_.type(v));
-    return in;
-  }
 
   // The operations from whose elements shapes are taken. They stay: planning must find them in the body.
   std::vector<char> shape_deciding() const {
@@ -168,9 +167,9 @@ class loop_division {
     }
   }
   bool saves(const node& n) const {
-    const auto in = operand_types(n);
+    std::vector<tensor_type> in;
     std::int64_t largest = 0;
-    for (const auto& t : in) largest = std::max(largest, t.dims.size());
+    for (auto v : n.inputs) largest = std::max(largest, in.emplace_back(body_.type(v)).dims.size());
     const std::int64_t size = n.results[0].dims.size();
     return size <= largest || n.op->flops(n.attributes.get(), in, n.results) > static_cast<double>(size);
   }
@@ -207,8 +206,9 @@ class loop_division {
     return s;
   }
 
+  const node& scan_;
   const program& body_;
-  const scan_attributes a_;
+  const scan_attributes& a_;
   const std::int64_t iterations_;
   const std::vector<char> needed_;
   std::vector<origin_class> class_;

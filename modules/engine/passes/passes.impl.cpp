@@ -221,28 +221,20 @@ class specializer {
       }
     } else if (in[static_cast<std::size_t>(n.attributes_as<scan_attributes>().carries)].shape()[0] == dim(1))
       return single_iteration(to_, n, in, inside, *subprograms[0], counters_);
-    else if (auto loop = divided(n, in, *subprograms[0]); loop.body) {
-      const auto count = loop.body->outputs().size();
-      return results_of(to_.add(*n.op, std::make_shared<scan_attributes>(loop.attributes), loop.operands, {loop.body}),
-                        count);
-    }
+    else if (auto results = divided(n, in, *subprograms[0]); !results.empty()) return results;
     const auto count = subprograms[0]->outputs().size();
     return results_of(to_.add(*n.op, n.attributes, in, std::move(subprograms)), count);
   }
-  // The scan without what is computed before it.
-  divided_loop divided(const node& n, view<const value> in, const program& body) {
+  // Adds a scan without what is computed before it; no results where that is nothing.
+  std::vector<value> divided(const node& n, view<const value> in, const program& body) {
     if (!options_.simplify) return {};
-    const auto& a = n.attributes_as<scan_attributes>();
-    const loop_division division(body, a, in[static_cast<std::size_t>(a.carries)].shape().at(0));
+    const auto carries = static_cast<std::size_t>(n.attributes_as<scan_attributes>().carries);
+    const loop_division division(n, body, in[carries].shape().at(0));
     if (!division.moves()) return {};
-    const std::string outer = to_.path;
-    auto loop = division.run(in, to_, [&](const node& m, view<const value> operands) {
+    return division.run(in, to_, [&](const node& m, view<const value> operands) {
       ++counters_.moved_before_loops;
-      to_.path = m.path.empty() ? outer : m.path;
       return add_alone(m, operands, names_)[0];
     });
-    to_.path = outer;
-    return loop;
   }
 
   // Specializes a call whose operands decide shapes; the elements of those operands must be known by now.

@@ -257,16 +257,13 @@ std::optional<program> with_divided_loops(const program& p) {
   rewriter copy(p, to);
   copy.run([&](std::int32_t i, const node& n) {
     if (!is_call_of<op::scan>(n)) return false;
-    const loop_division division(*n.subprograms[0], n.attributes_as<scan_attributes>(), 0);
+    const loop_division division(n, *n.subprograms[0], 0);
     if (!division.moves()) return false;
-    const auto loop = division.run(copy.operands(n), to, [&](const node& m, view<const value> operands) {
-      to.path = m.path.empty() ? n.path : m.path;
-      return value(&to, to.add(*m.op, m.attributes, operands));
-    });
     to.path = n.path;
-    const value_id made = to.add(*n.op, n.attributes, loop.operands, {loop.body});
-    for (std::int32_t r = 0; r < static_cast<std::int32_t>(n.results.size()); ++r)
-      copy.set({i, r}, {&to, {made.node, r}});
+    copy.set(i, division.run(copy.operands(n), to, [&](const node& m, view<const value> operands) {
+      return value(&to, to.add(*m.op, m.attributes, operands));
+    }));
+    to.path = p.path;
     return true;
   });
   return to;
