@@ -147,7 +147,7 @@ bool runs_to_its_end(const node_call& c, const iterations& all) {
          always_continues(*all.inside.body);
 }
 // The loop as a scan over the numbers of its iterations.
-std::vector<value> scanned(node_call& c, const iterations& all, view<const value> first) {
+std::vector<value> scanned(node_call& c, const iterations& all, view<const value> first, const value& trips) {
   auto body = std::make_shared<program>();
   std::vector<value> in(2);
   for (std::size_t i = 2; i < all.types.size(); ++i) in.push_back(body->input("carry", all.types[i]));
@@ -156,7 +156,6 @@ std::vector<value> scanned(node_call& c, const iterations& all, view<const value
   for (const auto& v : all.inside.captured) in.push_back(body->input("same", v.type()));
   const auto results = body->inlined(*all.inside.body, in);
   for (std::size_t i = 1; i < results.size(); ++i) body->output("result", results[i]);
-  const value trips = lamina::reshape(c.cast_to(c[0], dtype::int64), shape{});
   const value numbers = lamina::arange(c.constant(0.0, dtype::int64), trips, c.constant(1.0, dtype::int64));
   return lamina::scan(body, first, {&numbers, 1}, view<const value>(all.inside.captured));
 }
@@ -178,13 +177,13 @@ void loop(node_call& c) {
   const auto give = [&](const std::vector<value>& made) {
     for (std::size_t i = 0; i < made.size(); ++i) c.give(i, made[i]);
   };
-  if (runs_to_its_end(c, all)) {
-    try {
-      return give(scanned(c, all, view<const value>(first)));
-    } catch (const unsupported_error&) {}  // the body has operations of the host, or extents that a run determines
-  }
   host_loop_bounds bounds;
   if (c.has(0)) bounds.trips = lamina::reshape(c.cast_to(c[0], dtype::int64), shape{});
+  if (runs_to_its_end(c, all)) {
+    try {
+      return give(scanned(c, all, view<const value>(first), bounds.trips));
+    } catch (const unsupported_error&) {}  // the body has operations of the host, or extents that a run determines
+  }
   if (c.has(1)) bounds.condition = lamina::reshape(c[1], shape{});
   give(lamina::host_loop(bounds, all.inside.body, view<const value>(first), view<const value>(all.inside.captured)));
 }
