@@ -121,7 +121,7 @@ inline void transpose_plane(const Word* in, long in_stride, Word* out, long out_
   const bool aligned = reinterpret_cast<std::uintptr_t>(out) % line == 0 && out_stride % side == 0;
   const bool stream = sizeof(Word) >= 4 && aligned && rows * columns * word >= streamed_bytes;
   // Rows a multiple of a page apart share a set of the first cache, which holds fewer lines than a square has rows.
-  const bool by_output = out_stride * word % page == 0 && in_stride * word % page != 0;
+  const bool by_output = sizeof(Word) >= 4 && out_stride * word % page == 0 && in_stride * word % page != 0;
   for (long left = 0; left < whole_columns; left += block)
     for (long top = 0; top < whole_rows; top += block) {
       const long right = left + block < whole_columns ? left + block : whole_columns;
