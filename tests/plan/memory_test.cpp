@@ -296,12 +296,6 @@ BOOST_AUTO_TEST_CASE(a_slice_of_an_inner_axis_is_copied) {
   BOOST_TEST(g.plan->lines()[0].what == "slice");
 }
 
-// Copies of parts of an axis in a plan.
-std::size_t copied_parts(const plan& p) {
-  std::size_t n = 0;
-  for (const auto& l : p.lines()) n += l.what.find("slice") != l.what.npos || l.what.find("section") != l.what.npos;
-  return n;
-}
 // Runs a program on one input with all passes and without any, on one thread and on two, checks that the bits are those
 // of single operations and that the memory does not clash, and returns how many parts of an axis are copied.
 std::size_t copied_parts(const shape& in, const std::function<std::vector<value>(const value&)>& build) {
@@ -313,7 +307,7 @@ std::size_t copied_parts(const shape& in, const std::function<std::vector<value>
     BOOST_TEST(same_bits(alone[i], fused[i]));
     BOOST_TEST(same_bits(alone[i], shared[i]));
   }
-  return copied_parts(*g.plan);
+  return lines_with(*g.plan, "slice");
 }
 value half_of(const value& x, std::int64_t axis, std::int64_t which) {
   const std::int64_t n = x.shape().at(static_cast<int>(axis)) / 2;

@@ -22,12 +22,6 @@ array real(const shape& s, int seed, double low = -2, double high = 2) {
   return random_array(dtype::float32, s, seed, low, high);
 }
 
-std::size_t lines_with(const plan& p, std::string_view word) {
-  std::size_t n = 0;
-  for (const auto& l : p.lines()) n += l.what.find(word) != std::string::npos;
-  return n;
-}
-
 // A graph over one input: its results with a set of passes, and its plan.
 struct outcome {
   array result;

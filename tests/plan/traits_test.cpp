@@ -165,12 +165,6 @@ struct bent {
 
 template <class Op, class... V> value call(const V&... v) { return apply<Op>({}, v...); }
 
-std::size_t lines_with(const plan& p, std::string_view word) {
-  std::size_t n = 0;
-  for (const auto& l : p.lines()) n += l.what.find(word) != std::string::npos;
-  return n;
-}
-
 // Returns the plan after checking its results against those without any pass.
 std::shared_ptr<const plan> planned(const std::vector<array>& in,
                                     const std::function<value(const std::vector<value>&)>& build,

@@ -41,6 +41,13 @@ constexpr int random_cases(int n) {
 #endif
 }
 
+/// Lines of a plan that name an operation.
+inline std::size_t lines_with(const lamina::plan& p, std::string_view word) {
+  std::size_t n = 0;
+  for (const auto& l : p.lines()) n += l.what.find(word) != std::string::npos;
+  return n;
+}
+
 /// Every pass off.
 inline const lamina::pass_options no_passes{false, false, false, false, false, false};
 
