@@ -470,6 +470,26 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     }
 }
 
+// Reductions of whole maps read channel blocks, with or without the axes that they reduce.
+BOOST_AUTO_TEST_CASE(reduced_maps_stay_images) {
+  const auto planned = [](std::int64_t channels, int rank, bool keepdim) {
+    const shape w = rank == 3 ? shape{channels, 3, 3} : shape{channels, 3, 3, 3};
+    return equal_layouts(rank == 3 ? shape{2, 3, 37} : shape{2, 3, 9, 11}, [&](small_graph& g, const value& x) {
+      const value f = weight(g, "a", w);
+      const value h = relu(rank == 3 ? value(conv1d(x, f)) : value(conv2d(x, f)));
+      const reduce_attributes maps{rank == 3 ? axes(2) : axes(-1, 2), keepdim};
+      return values{reduce_max(h, maps), reduce_mean(h, maps), reduce_min(h, maps), reduce_sum(h, maps)};
+    });
+  };
+  for (const int rank : {3, 4})
+    for (const bool keepdim : {false, true})
+      for (const std::int64_t channels : {16, 21}) {
+        const auto plan = planned(channels, rank, keepdim);
+        for (const auto& l : plan->lines())
+          if (l.what.starts_with("reduce")) BOOST_TEST((l.form == layout::blocked), plan->explain());
+      }
+}
+
 // Causal convolutions, written as a padding of both sides and a slice, compute only what is left; not where others read
 // the whole map, or where the slice begins inside it.
 BOOST_AUTO_TEST_CASE(slices_become_padding) {

@@ -197,8 +197,10 @@ LAMINA_INLINE void write_padded(long columns, long begin, long size, T* line, T 
   const long left = begin < 0 ? (-begin < size ? -begin : size) : 0, past = columns - begin;
   const long right = past < left ? left : past < size ? past : size;
   LAMINA_NO_UNROLL for (long c = 0; c < left; ++c) line[c] = nothing;
-  LAMINA_NO_UNROLL for (long c = left; c < right; c += width<T>) store<T>(line + c, at(begin + c, right - c));
-  LAMINA_NO_UNROLL for (long c = right; c < size; ++c) line[c] = nothing;
+  long c = left;
+  LAMINA_NO_UNROLL for (; c + width<T> <= right; c += width<T>) store<T>(line + c, at(begin + c, width<T>));
+  if (c < right) store<T>(line + c, at(begin + c, right - c));
+  LAMINA_NO_UNROLL for (c = right; c < size; ++c) line[c] = nothing;
 }
 template <class T> LAMINA_INLINE vec<T> every_second(const T* p) {
   return regrouped<true, 0, T>(load(p), load(p + width<T>));
@@ -224,6 +226,10 @@ LAMINA_INLINE void combine_columns(const T* line, long stride, long taps, long c
   };
   if (stride == 1) return sweep([](const T* p) __attribute__((always_inline)) { return load(p); });
   if (stride == 2) return sweep([](const T* p) __attribute__((always_inline)) { return every_second(p); });
+  if (stride == 3)
+    return sweep([](const T* p) __attribute__((always_inline)) {
+      return regrouped<true, 0, T>(load(p), load(p + width<T>), load(p + 2 * width<T>));
+    });
   if (stride == 4)
     return sweep([](const T* p) __attribute__((always_inline)) {
       return regrouped<true, 0, T>(every_second(p), every_second(p + 2 * width<T>));
@@ -249,9 +255,9 @@ LAMINA_INLINE void combine_rows(const T* line, long pitch, long rows, long count
 }
 
 /// Combines the elements of each window of a plain map row by row, on every set in the same order.  Each row of the map
-/// is combined along the columns of the windows once, however many windows share it.
+/// is combined along the columns of the windows once, however many windows share it.  `step` sees every element.
 template <class T, class Step>
-LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothing, Step step) {
+LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothing, Step& step) {
   window_lines<T> lines;
   using limits = window_lines<T>;
   const long widest = w.kernel_w < limits::max_taps ? w.kernel_w : limits::max_taps;
@@ -270,8 +276,8 @@ LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothi
         for (long i = top; i < bottom; ++i)
           write_padded(w.width, x * w.stride_w - w.pad_w + j, (count - 1) * w.stride_w + taps,
                        lines.row + (i - top) * pitch, nothing,
-                       [row = in + i * w.width](long c, long left)
-                           __attribute__((always_inline)) { return load_lanes(row + c, left); });
+                       [&, row = in + i * w.width](long c, long left)
+                           __attribute__((always_inline)) { return step.seen(load_lanes(row + c, left)); });
         for (long i = top; i < bottom; ++i)
           combine_columns(lines.row + (i - top) * pitch, w.stride_w, taps, count, j == 0,
                           lines.combined + (i - top) * pitch, step);
@@ -293,11 +299,12 @@ LAMINA_INLINE void combine_windows(const window& w, const T* in, T* out, T nothi
 }
 
 /// Whether windows are combined first down their columns: they share few rows, and their columns are not neighbors.
-LAMINA_INLINE bool takes_rows_first(const window& w) { return w.stride_w > 2 && w.kernel_h <= 4 * w.stride_h; }
-/// The same, first down the columns of the windows, in vectors. `step` sees every element; if it is not `sure` of a row
-/// of results after that, `in_order(y, row)` computes the row again.
-template <class T, class Step, class InOrder>
-LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T nothing, Step step, InOrder in_order) {
+LAMINA_INLINE bool takes_rows_first(const window& w) {
+  return w.stride_w > 1 && w.kernel_h <= (w.stride_w == 2 ? 2 : 4) * w.stride_h;
+}
+/// The same, first down the columns of the windows, in vectors.
+template <class T, class Step>
+LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T nothing, Step& step) {
   window_lines<T> lines;
   using limits = window_lines<T>;
   const long widest = w.kernel_w < limits::max_taps ? w.kernel_w : limits::max_taps;
@@ -320,7 +327,6 @@ LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T no
       }
       std::memcpy(out + x, lines.combined, static_cast<std::size_t>(count) * sizeof(T));
     }
-    if (!step.sure(out, w.out_width)) in_order(y, out);
   }
 }
 
@@ -331,40 +337,38 @@ struct keep_larger {
   }
   LAMINA_INLINE float operator()(float best, float v) const { return v > best || v != v ? v : best; }
 };
-/// The same in any order, unless there are NaNs, or -0 where the maximum is zero.
+/// The same without NaNs; in any order, unless there is a -0 where the maximum is zero.
 struct keep_larger_number {
-  floats nan = zero<float>();         // not 0 where a NaN was
-  ints minus = zero<std::int32_t>();  // not 0 where a -0 was
+  decltype(xsimd::isnan(zero<float>())) nan{false};
+  ints least = zero<std::int32_t>();  // the lowest number where a -0 was
   LAMINA_INLINE floats seen(floats v) {
-    nan = xsimd::select(xsimd::isnan(v), floats(1.f), nan);
-    minus = xsimd::select(bits_as<std::int32_t>(v) == ints(std::numeric_limits<std::int32_t>::min()), ints(1), minus);
+    nan = nan | xsimd::isnan(v);
+    least = xsimd::min(least, bits_as<std::int32_t>(v));
     return v;
   }
-  LAMINA_INLINE bool sure(const float* row, long count) {
-    const bool any_nan = any(bits_as<std::int32_t>(nan)), any_minus = any(minus);
-    nan = zero<float>(), minus = zero<std::int32_t>();
-    bool zeros = false;
-    if (any_minus) LAMINA_NO_UNROLL for (long x = 0; x < count; ++x) zeros = zeros || row[x] == 0.f;
-    return !any_nan && !zeros;
-  }
-  LAMINA_INLINE static bool any(ints flags) {
-    std::int32_t found[static_cast<std::size_t>(lane_count)], all = 0;
-    store_floats(reinterpret_cast<float*>(found), bits_as<float>(flags), lane_count);
-    for (int i = 0; i < lane_count; ++i) all |= found[i];
-    return all != 0;
+  /// Whether the results of combining in any order are those of the order of `keep_larger`.
+  LAMINA_INLINE bool is_sure(const float* results, long count) const {
+    std::int32_t found[static_cast<std::size_t>(lane_count)];
+    store_floats(reinterpret_cast<float*>(found), bits_as<float>(least), lane_count);
+    bool minus = false, zeros = false;
+    for (int i = 0; i < lane_count; ++i) minus = minus || found[i] == std::numeric_limits<std::int32_t>::min();
+    if (minus) LAMINA_NO_UNROLL for (long x = 0; x < count; ++x) zeros = zeros || results[x] == 0.f;
+    return !xsimd::any(nan) && !zeros;
   }
   LAMINA_INLINE floats operator()(floats best, floats v) const { return xsimd::select(v > best, v, best); }
   LAMINA_INLINE float operator()(float best, float v) const { return v > best ? v : best; }
 };
-/// A row of results, each of which combines its window row by row.
-LAMINA_COMPACT void max_row(const window& w, const float* in, long y, float* out) {
-  const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
-  for (long x = 0; x < w.out_width; ++x) {
-    const span columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
-    float best = -__builtin_inff();
-    for (long i = rows.begin; i < rows.end; ++i)
-      for (long j = columns.begin; j < columns.end; ++j) best = keep_larger{}(best, in[i * w.width + j]);
-    out[x] = best;
+/// A map with NaNs: combines every window row by row.
+LAMINA_COMPACT void max_map(const window& w, const float* in, float* out) {
+  for (long y = 0; y < w.out_height; ++y, out += w.out_width) {
+    const span rows = window_span(y, w.stride_h, w.pad_h, w.kernel_h, w.height, w.more_h);
+    for (long x = 0; x < w.out_width; ++x) {
+      const span columns = window_span(x, w.stride_w, w.pad_w, w.kernel_w, w.width, w.more_w);
+      float best = -__builtin_inff();
+      for (long i = rows.begin; i < rows.end; ++i)
+        for (long j = columns.begin; j < columns.end; ++j) best = keep_larger{}(best, in[i * w.width + j]);
+      out[x] = best;
+    }
   }
 }
 LAMINA_COMPACT void max_any(const pool_args& a) {
@@ -372,11 +376,16 @@ LAMINA_COMPACT void max_any(const pool_args& a) {
   const float* in = static_cast<const float*>(a.in);
   float* out = static_cast<float*>(a.out);
   constexpr float nothing = -__builtin_inff();
-  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width)
-    if (takes_rows_first(w))
-      combine_rows_first(w, in, out, nothing, keep_larger_number{},
-                         [&](long y, float* row) __attribute__((always_inline)) { max_row(w, in, y, row); });
-    else combine_windows(w, in, out, nothing, keep_larger{});
+  const long results = w.out_height * w.out_width;
+  for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += results) {
+    keep_larger_number step;
+    if (takes_rows_first(w)) {
+      combine_rows_first(w, in, out, nothing, step);
+      if (step.is_sure(out, results)) continue;
+    }
+    combine_windows(w, in, out, nothing, step);
+    if (xsimd::any(step.nan)) max_map(w, in, out);
+  }
 }
 
 /// With positions if `a.index` is not null.
@@ -454,15 +463,15 @@ template <class T> LAMINA_INLINE void divide_by_counts(const window& w, bool cou
 struct sum_of_both {
   template <class V> LAMINA_INLINE V operator()(V sum, V v) const { return sum + v; }
   template <class V> LAMINA_INLINE static V seen(V v) { return v; }
-  static constexpr bool sure(const void*, long) { return true; }
 };
 template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
   const window& w = a.w;
   const T* in = static_cast<const T*>(a.in);
   T* out = static_cast<T*>(a.out);
   for (long n = 0; n < a.images * w.channels; ++n, in += w.height * w.width, out += w.out_height * w.out_width) {
-    if (takes_rows_first(w)) combine_rows_first(w, in, out, T(0), sum_of_both{}, [](long, T*) {});
-    else combine_windows(w, in, out, T(0), sum_of_both{});
+    sum_of_both step;
+    if (takes_rows_first(w)) combine_rows_first(w, in, out, T(0), step);
+    else combine_windows(w, in, out, T(0), step);
     divide_by_counts(w, a.count_padding != 0, out);
   }
 }

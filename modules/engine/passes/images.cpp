@@ -1,12 +1,13 @@
 // Gives elementwise operations on images four axes, so that they can use channel blocks. One-dimensional convolutions
 // run as images of one row, [N, C, 1, L], those of volumes [N, C, D, H, W] as images of their frames, [N D, C, H, W]:
 // operations after them keep that shape, and the program's rank is restored at the end. A slice of a
-// convolution's map becomes its padding, as causal convolutions are written.
+// convolution's map becomes its padding, as causal convolutions are written; a reduction of whole maps keeps their axes.
 module lamina:passes.images;
 import :core;
 import :dtype;
 import :op;
 import :op.nn;
+import :op.reduce;
 import :op.shape;
 import :passes.pattern;
 import :program;
@@ -18,6 +19,17 @@ namespace lamina::rewriting {
 
 /// Whether a node is a reshape of operand 0, in any spelling.
 bool reshapes(const node& n) { return n.op && n.op->alias == 0 && n.op->identity == identity_rule::if_types_agree; }
+
+/// Whether a node reduces the spatial axes of [N, C, H, W] or [N, C, L], and no others, in an operation on images.
+bool reduces_maps(const node& n, const shape& of) {
+  if (!is_call_of<op::reduce_max>(n) && !is_call_of<op::reduce_mean>(n) && !is_call_of<op::reduce_min>(n) &&
+      !is_call_of<op::reduce_sum>(n))
+    return false;
+  unsigned bits = 0;
+  return detail::reduced_axes(n.attributes_as<reduce_attributes>(), of.rank, bits) && bits == (of.rank == 4   ? 0b1100u
+                                                                                               : of.rank == 3 ? 0b100u
+                                                                                                              : 0u);
+}
 
 /// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L], and before the reshape and
 /// permutation of images to volumes; also concatenations of channels before the latter.
@@ -31,12 +43,14 @@ class image_shapes {
   std::optional<program> run() {
     bool any = false;
     for (const auto& n : p_.nodes())
-      any = any || (reshapes(n) && n.results[0].dims.rank == 3 && is_image(p_, n.inputs[0])) || swaps_frames(n);
+      any = any || (reshapes(n) && n.results[0].dims.rank == 3 && is_image(p_, n.inputs[0])) || swaps_frames(n) ||
+            removes_maps(n);
     if (!any) return {};
     graph_.emplace(p_);
     copy_.run([&](std::int32_t i, const node& n) {
       value made = n.op && n.op->layout_free   ? moved(n)
                    : reshapes(n)               ? joined(n)
+                   : reduces(n)                ? reduced(n)
                    : is_call_of<op::slice>(n)  ? sliced(n)
                    : swaps_frames(n)           ? swapped_back(n)
                    : is_call_of<op::concat>(n) ? joined_channels(n)
@@ -101,6 +115,23 @@ class image_shapes {
     std::vector<value> as_images;
     for (const auto& v : in) as_images.push_back(as_image(v, axis, image.shape()));
     return reshape(call(n, as_images), n.results[0].dims);
+  }
+
+  // ---- reductions of maps ----
+
+  bool reduces(const node& n) const { return !n.inputs.empty() && reduces_maps(n, p_.type(n.inputs[0]).dims); }
+  // Whether a reduction of images removes the axes that it reduces.
+  bool removes_maps(const node& n) const {
+    return reduces(n) && n.results[0].dims.rank == 2 && is_image(p_, n.inputs[0]);
+  }
+  // The reduction of an image that keeps its axes: it reads channel blocks.
+  value reduced(const node& n) {
+    const value in = copy_.operands(n)[0], image = removes_maps(n) ? in : in.shape().rank == 3 ? image_of(in) : value();
+    if (image.empty()) return {};
+    to_.path = n.path.empty() ? p_.path : n.path;
+    const value made(&to_, to_.add(*n.op, std::make_shared<const reduce_attributes>(axes(2, 3), true), {&image, 1}));
+    to_.path = p_.path;
+    return reshape(made, n.results[0].dims);
   }
 
   // ---- slices of maps ----
