@@ -157,6 +157,10 @@ template <class T> void numbers(element e) {
     for (const map_op op : float_ops) one(op);
   for (const map_op op : binary_ops)
     sweep<T, T, T, T>(map_of(op, e), 2, [op](T x, T y, T, T r) { return agree(r, binary(op, x, y)); }, name(op));
+  if constexpr (is_float<T>)
+    sweep<T, T, T, T>(
+        map_of(map_op::prelu, e), 2, [](T x, T slope, T, T r) { return agree(r, x < 0 ? x * slope : x); },
+        name(map_op::prelu));
   for (const map_op op : comparisons)
     sweep<T, T, T, std::uint8_t>(
         map_of(op, e), 2, [op](T x, T y, T, std::uint8_t r) { return r == (compare(op, x, y) ? 1 : 0); }, name(op));

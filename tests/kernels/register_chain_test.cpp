@@ -87,7 +87,7 @@ template <class T> void every_operation() {
   constexpr element type = element_of<T>;
   const std::vector<map_op> unary = supported(type, 0), binary = supported(type, 1);
   BOOST_TEST(unary.size() >= 10);
-  BOOST_TEST(binary.size() == 6);
+  BOOST_TEST(binary.size() == 7);
   std::mt19937 g(3);
   for (const bool scalar : {false, true})
     for (const int form : {0, 1, 2, 3})

@@ -160,7 +160,8 @@ void prelu(node_call& c) {
     for (int i = 1; i < x.shape().rank - 1; ++i) after.values[after.count++] = i;
     slope = lamina::unsqueeze(slope, after);
   }
-  c.give_like(0, lamina::where(x < 0, x * slope, x));
+  c.give_like(0,
+              is_real(x.type().element) ? value(lamina::prelu(x, slope)) : value(lamina::where(x < 0, x * slope, x)));
 }
 
 // Bound of Clip: operand i since opset 11, an attribute from opset 6 to 10; either bound may be omitted. `number` is

@@ -10,7 +10,7 @@
   X(negate) X(abs) X(sign) X(square) X(sqrt) X(reciprocal) X(exp) X(log) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)  \
   X(tanh) X(asinh) X(acosh) X(sigmoid) X(relu) X(erf) X(expm1) X(log1p) X(sinh) X(cosh) X(atanh) X(softplus) X(gelu)   \
   X(gelu_tanh) X(silu) X(mish) X(softsign) X(hard_swish) X(floor) X(ceil) X(round) X(logical_not)                      \
-  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow) X(mod) X(fmod)                                 \
+  X(add) X(subtract) X(multiply) X(divide) X(minimum) X(maximum) X(pow) X(mod) X(fmod) X(prelu)                        \
   X(bit_and) X(bit_or) X(bit_xor) X(shift_left) X(shift_right)                                                         \
   X(equal) X(not_equal) X(less) X(less_equal) X(greater) X(greater_equal) X(logical_and) X(logical_or) X(logical_xor)  \
   X(clamp)
@@ -102,6 +102,10 @@ struct minimum {
 };
 struct maximum {
   template <Number T> LAMINA_INLINE static T run(T x, T y) { return x > y ? x : (x != x ? x : y); }
+};
+/// slope x below 0, x above.
+struct prelu {
+  template <Real T> LAMINA_INLINE static T run(T x, T slope) { return x < T(0) ? x * slope : x; }
 };
 struct raise {
   template <Number T> LAMINA_INLINE static T run(T x, T low) { return x < low ? low : x; }

@@ -14,7 +14,6 @@ namespace lamina {
 namespace rule {
 /// Rule of a function of one float tensor, with the name that the user wrote.
 template <fixed_string Name> using activation = elementwise<Name, 1, domain::real>;
-using prelu = elementwise<"prelu", 2, domain::real>;
 }  // namespace rule
 
 /// Options of `leaky_relu`, `elu` and `celu`, `hard_sigmoid`, `thresholded_relu`, `shrink`, `swish`, `is_inf`.
@@ -49,13 +48,13 @@ constexpr auto rsqrt(const X& x, origin_of<X> = {}) {
 /// x above 0, slope x below.
 export template <Symbolic X> requires accepted<diagnostic<applying<rule::activation<"leaky_relu">, X>>()>
 constexpr auto leaky_relu(const X& x, leaky_relu_options a = {}, origin_of<X> = {}) {
-  return max(x, 0) + min(x, 0) * a.slope;
+  return apply<op::prelu>({}, x, a.slope);
 }
 
 /// x above 0, slope x below.   Shapes: x, and a slope that broadcasts against it.
-export template <Symbolic X, Symbolic S> requires accepted<diagnostic<applying<rule::prelu, X, S>>()>
+export template <Symbolic X, Symbolic S> requires accepted<diagnostic<applying<op::prelu, X, S>>()>
 constexpr auto prelu(const X& x, const S& slope, origin_of<X, S> = {}) {
-  return max(x, 0) + slope * min(x, 0);
+  return apply<op::prelu>({}, x, slope);
 }
 
 /// x above 0, alpha (e^x - 1) below.   Source: Clevert, Unterthiner, Hochreiter (2015), arXiv:1511.07289.

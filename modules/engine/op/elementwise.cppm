@@ -194,6 +194,7 @@ export struct pow : elementwise<"pow", 2, domain::numbers, traits{.neutral = {1,
   static micro_operation map(isa);
   [[gnu::weak]] static void gradient(gradient_call&);
 };
+struct prelu : elementwise<"prelu", 2, domain::real, keeps_zero> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct mod : elementwise<"mod", 2, domain::numbers> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct fmod : elementwise<"fmod", 2, domain::numbers> { static micro_operation map(isa); [[gnu::weak]] static void gradient(gradient_call&); };
 export struct bit_and : elementwise<"bit_and", 2, domain::integers, traits{.zeros = zero_rule::any}> { static micro_operation map(isa); };
@@ -306,7 +307,7 @@ using elementwise_operations =
                    op::equal, op::erf, op::exp, op::expm1, op::floor, op::fmod, op::gelu, op::gelu_tanh, op::greater,
                    op::greater_equal, op::hard_swish, op::less, op::less_equal, op::log, op::log1p, op::logical_and,
                    op::logical_not, op::logical_or, op::logical_xor, op::maximum, op::minimum, op::mish, op::mod,
-                   op::multiply, op::negate, op::not_equal, op::pow, op::reciprocal, op::relu, op::round,
+                   op::multiply, op::negate, op::not_equal, op::pow, op::prelu, op::reciprocal, op::relu, op::round,
                    op::shift_left, op::shift_right, op::sigmoid, op::sign, op::silu, op::sin, op::sinh, op::softplus,
                    op::softsign, op::sqrt, op::square, op::stop_gradient, op::subtract, op::sum_over_shards, op::tan,
                    op::tanh, op::where>;

@@ -137,6 +137,10 @@ void maximum::gradient(gradient_call& c) {
   c(0, [&] { return lamina::sum_like(share(c(0), c(1)), c(0)); });
   c(1, [&] { return lamina::sum_like(share(c(1), c(0)), c(1)); });
 }
+void prelu::gradient(gradient_call& c) {
+  c(0, [&] { return lamina::sum_like(lamina::where(c(0) > 0, c.gradient(), c.gradient() * c(1)), c(0)); });
+  c(1, [&] { return lamina::sum_like(c.gradient() * lamina::min(c(0), 0), c(1)); });
+}
 // Uses limits where the formulas would give 0 times infinity: at 0^0 the derivative with respect to the base is 0, and
 // so is the one with respect to the exponent at 0^b for b >= 0.
 void pow::gradient(gradient_call& c) {
