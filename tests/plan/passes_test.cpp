@@ -689,6 +689,45 @@ BOOST_AUTO_TEST_CASE(moves_of_elements) {
   rule(rewrite::same_type, "cast to itself", x, [](const value& v) -> value { return exp(cast<float>(v)); }, "cast");
 }
 
+// Talking-heads attention mixes the heads of its scores by a product between two permutations.
+BOOST_AUTO_TEST_CASE(products_along_inner_axes) {
+  struct mixed {
+    shape of, w;
+    axes to_end, back;
+    bool bias = true, transposed = false;
+  };
+  const auto build = [](const mixed& m) {
+    return [=](const value& v) -> value {
+      const value w = v.owner().constant(to_tensor(real(m.w, 2))), u = exp(v);
+      const value y = matmul(permute(u, m.to_end), w, {.transpose_b = m.transposed});
+      const std::int64_t results = m.w.at(m.transposed ? 0 : 1);
+      return permute(m.bias ? value(y + v.owner().constant(to_tensor(real({results}, 3)))) : y, m.back);
+    };
+  };
+  const auto applies = [&](const mixed& m) {
+    rule(rewrite::product_of_axis, "one product", real(m.of, 1), build(m), "permute", 2e-6);
+  };
+  const auto stays = [&](const mixed& m) {
+    const auto made = outcome_of(real(m.of, 1), build(m), {});
+    BOOST_TEST(made.plan->counters().of(rewrite::product_of_axis) == 0);
+  };
+  const axes heads{0, 2, 3, 1}, heads_back{0, 3, 1, 2};
+  applies({{2, 3, 8, 9}, {3, 5}, heads, heads_back});
+  applies({{1, 3, 8, 9}, {5, 3}, heads, heads_back, false, true});
+  applies({{3, 8, 9}, {3, 4}, {1, 2, 0}, {-1, 0, 1}});
+  applies({{2, 4, 3, 70}, {3, 3}, {0, 1, 3, 2}, {0, 1, 3, 2}, true, true});
+  stays({{2, 3, 8, 9}, {3, 5}, heads, {0, 3, 2, 1}});       // rows and columns swapped
+  stays({{2, 3, 7, 9}, {3, 5}, heads, heads_back});         // rows too short
+  stays({{1, 65, 8, 8}, {65, 5}, heads, heads_back});       // a large matrix
+  stays({{2, 3, 8, 9}, {9, 5}, {0, 1, 2, 3}, heads_back});  // along the last axis
+  // Results that others read are computed once, where they are.
+  const auto read_twice = [&](const value& v) -> value {
+    const value y = matmul(permute(v, heads), v.owner().constant(to_tensor(real({3, 3}, 2))));
+    return permute(y, heads_back) + reduce_sum(y, {});
+  };
+  BOOST_TEST(outcome_of(real({2, 3, 8, 9}, 1), read_twice, {}).plan->counters().of(rewrite::product_of_axis) == 0);
+}
+
 // Exporters write `x[:, 2]` and splits as gathering at constant positions.
 BOOST_AUTO_TEST_CASE(gathering_at_known_positions) {
   const array x = real({2, 5, 4}, 1);

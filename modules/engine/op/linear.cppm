@@ -35,7 +35,7 @@ struct dot_attributes {
 };
 
 namespace op {
-export struct matmul {
+export struct matmul : in_patterns<rewriting::product_of_axis_pattern> {
   static constexpr std::string_view name = "matmul";
   static constexpr int operands = 2;
   static constexpr bool rounds_operands = true;

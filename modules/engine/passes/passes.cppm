@@ -44,6 +44,7 @@ export enum class rewrite : std::uint8_t {
   sigmoid,       ///< 1 / (1 + exp(-x))
   softplus,      ///< log(1 + exp x), also where exp x would be infinite, and as max(x, 0) + log(1 + exp(-|x|))
   channel_shuffle,  ///< reshape, permute, reshape that interleave channel groups, with a concatenation before and slices after
+  product_of_axis,  ///< a product with a small matrix between permutations that undo each other: one along an inner axis
   quantized_conv2d,  ///< quantize(conv(dequantize x, dequantize w) + bias), with bounds: like all below, within one quantization step
   quantized_matmul,    ///< the same for a product of two values that are not parameters
   quantized_linear,    ///< the same for a matrix product with weights
@@ -57,7 +58,7 @@ export enum class rewrite : std::uint8_t {
   integer_conv2d,      ///< a convolution of dequantized int8 operands with a float result
   same_bytes,          ///< u - 128 for a uint8 value u = q + 128 is the int8 value q
 };
-export inline constexpr int rewrite_count = 41;
+export inline constexpr int rewrite_count = 42;
 export std::string_view name_of(rewrite r);
 
 /// A set of rewrites.

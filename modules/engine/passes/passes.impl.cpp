@@ -412,6 +412,7 @@ std::string_view name_of(rewrite r) {
                                         "sigmoid",
                                         "softplus",
                                         "channel_shuffle",
+                                        "product_of_axis",
                                         "quantized_conv2d",
                                         "quantized_matmul",
                                         "quantized_linear",

@@ -21,8 +21,8 @@ namespace lamina::rewriting {
 bool may_end_pattern(const node& n) {
   return n.kind == node_kind::operation &&
          is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p, op::where, op::clamp,
-                        op::minimum, op::maximum, op::reciprocal, op::concat, op::reshape, op::slice, op::section,
-                        op::equal_part, op::select>(n);
+                        op::minimum, op::maximum, op::reciprocal, op::concat, op::permute, op::reshape, op::slice,
+                        op::section, op::equal_part, op::select>(n);
 }
 bool may_end_quantized_pattern(const node& n) {
   return n.kind == node_kind::operation && is_call_of_any<op::quantize, op::matmul, op::conv2d, op::cast>(n);
