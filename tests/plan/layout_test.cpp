@@ -470,6 +470,51 @@ BOOST_AUTO_TEST_CASE(sequences_stay_images) {
     }
 }
 
+// Parts of rows and columns stay in channel blocks, also of channels that do not fill them.
+BOOST_AUTO_TEST_CASE(parts_of_maps_stay_blocked) {
+  for (const std::int64_t channels : {16, 21})
+    for (const std::int64_t axis : {2, 3})
+      for (const std::int64_t step : {1, 2}) {
+        const auto plan = equal_layouts({2, 3, 11, 12}, [&](small_graph& g, const value& x) {
+          const value h = relu(conv2d(x, weight(g, "a", {channels, 3, 3, 3}))), w = weight(g, "c", {8, channels, 1, 1});
+          const value part = slice(h, {.start = 2, .stop = -1, .axis = axis, .step = step});
+          const value uneven = slice(exp(h), {.stop = 4, .axis = axis, .step = step});  // not 0 beyond the channels
+          return values{conv2d(part, w), conv2d(uneven, w), reduce_sum(h, {})};
+        });
+        for (const auto& l : plan->lines())
+          if (l.what == "slice") BOOST_TEST((l.form == layout::blocked), plan->explain());
+      }
+}
+
+// Gates and skip connections of one-dimensional nets: halves of the channels, the end of a sequence, joined channels.
+BOOST_AUTO_TEST_CASE(parts_of_sequences_stay_images) {
+  const auto planned = [](std::int64_t channels, bool columns) {
+    return equal_layouts({2, 3, 40}, [&](small_graph& g, const value& x) {
+      const auto along = [&](const value& v, const char* name, std::int64_t from, std::int64_t to) -> value {
+        const value w = weight(g, name, {to, from, 3});
+        if (!columns) return conv1d(v, w);
+        const auto image = [](const value& u) -> value { return unsqueeze(u, axes(3)); };
+        return squeeze(conv2d(image(v), image(w)), axes(3));
+      };
+      const value a = relu(along(x, "a", 3, channels)), b = along(a, "b", channels, 2 * channels);
+      const value gated =
+          tanh(slice(b, {.stop = channels, .axis = 1})) * sigmoid(slice(b, {.start = channels, .axis = 1}));
+      const value skip = slice(a, {.start = 2, .axis = 2}) + gated, joined[] = {skip, gated};
+      const value c = along(concat(view<const value>(joined), 1), "c", 2 * channels, channels);
+      return values{slice(c, {.start = -8, .axis = 2}) + slice(skip, {.start = -8, .axis = 2}),
+                    slice(c, {.stop = 1, .axis = 0})};
+    });
+  };
+  for (const bool columns : {false, true})
+    for (const std::int64_t channels : {16, 21}) {
+      const auto plan = planned(channels, columns);
+      const bool aligned = channels == 16;  // else halves of channels are moved lane by lane
+      for (const auto& l : plan->lines())
+        if (aligned && l.what.find("sigmoid") != std::string::npos)
+          BOOST_TEST((l.form == layout::blocked), plan->explain());
+    }
+}
+
 // Reductions of whole maps read channel blocks, with or without the axes that they reduce.
 BOOST_AUTO_TEST_CASE(reduced_maps_stay_images) {
   const auto planned = [](std::int64_t channels, int rank, bool keepdim) {

@@ -1,4 +1,4 @@
-// Operations that move channels of images in channel blocks: concatenations, slices, shuffles.
+// Operations that move parts of images in channel blocks: concatenations, slices, shuffles.
 module;
 #include "../kernels/families.h"
 module lamina:op.channel_blocks;
@@ -35,6 +35,12 @@ image_layouts moved_channels(const image_call& c) {
 /// The same for an operation along one axis of images.
 image_layouts moved_along(std::int64_t axis, const image_call& c) {
   return c.in[0].dims.rank == 4 && normal_axis(axis, 4) == 1 ? moved_channels(c) : image_layouts{};
+}
+
+/// The memory of images in channel blocks as an array.
+shape as_blocks(const emission& e, const shape& images) {
+  const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  return {images[0], dim((images.at(1) + lanes - 1) / lanes), images[2], images[3], dim(lanes)};
 }
 
 /// Emits a result in channel blocks, block by block; its channel i is of(i).

@@ -1,7 +1,8 @@
 // Gives elementwise operations on images four axes, so that they can use channel blocks. One-dimensional convolutions
 // run as images of one row, [N, C, 1, L], those of volumes [N, C, D, H, W] as images of their frames, [N D, C, H, W]:
 // operations after them keep that shape, and the program's rank is restored at the end. A slice of a
-// convolution's map becomes its padding, as causal convolutions are written; a reduction of whole maps keeps their axes.
+// convolution's map becomes its padding, as causal convolutions are written; other parts, concatenations of channels and
+// reductions of whole maps are those of the images.
 module lamina:passes.images;
 import :core;
 import :dtype;
@@ -31,8 +32,8 @@ bool reduces_maps(const node& n, const shape& of) {
                                                                                                               : 0u);
 }
 
-/// Moves elementwise operations before the reshape of images [N, C, H, W] to [N, C, L], and before the reshape and
-/// permutation of images to volumes; also concatenations of channels before the latter.
+/// Moves elementwise operations and concatenations of channels before the reshape of images [N, C, H, W] to [N, C, L],
+/// and before the reshape and permutation of images to volumes; parts and reductions before the former.
 class image_shapes {
  public:
   explicit image_shapes(const program& p) : p_(p), copy_(p, to_) {
@@ -51,7 +52,7 @@ class image_shapes {
       value made = n.op && n.op->layout_free   ? moved(n)
                    : reshapes(n)               ? joined(n)
                    : reduces(n)                ? reduced(n)
-                   : is_call_of<op::slice>(n)  ? sliced(n)
+                   : n.op && n.op->part_of     ? selected(n)
                    : swaps_frames(n)           ? swapped_back(n)
                    : is_call_of<op::concat>(n) ? joined_channels(n)
                                                : value();
@@ -141,17 +142,20 @@ class image_shapes {
     int axis;
     std::int64_t first, count;
   };
-  // The image [N, C, H, W] whose part a slice of a sequence [N, C, L] is, if that part of a convolution can be computed
-  // alone: of nothing else, and of elementwise operations with numbers that do not differ along the axis.
-  value sliced(const node& n) {
-    const auto& a = n.attributes_as<slice_attributes>();
+  // The image [N, C, H, W] whose part a part of a sequence [N, C, L] is. A part of the sequence is that of a convolution
+  // if this can be computed alone: of nothing else, and of elementwise operations with numbers that do not differ along
+  // the axis.
+  value selected(const node& n) {
     const shape& s = p_.type(n.inputs[0]).dims;
-    if (s.rank != 3 || detail::normal_axis(a.axis, 3) != 2 || a.step != 1 || !s[2].is_number()) return {};
+    if (s.rank != 3 || n.results[0].dims.rank != 3 || !s.is_static()) return {};
     const value whole = image_of(copy_.operands(n)[0]);
     if (whole.empty()) return {};
-    const auto at = detail::resolve(a, s.at(2));
-    const value image = part_of(n.inputs[0], {5 - one_axis(whole.shape(), s), at.first, at.count});
-    return image.empty() ? value() : value(reshape(image, n.results[0].dims));
+    const auto at = n.op->part_of(n.attributes.get(), s);
+    if (!at || at->axis == 0) return {};
+    const int axis = at->axis == 1 ? 1 : 5 - one_axis(whole.shape(), s);
+    value image = axis == 1 ? value() : part_of(n.inputs[0], {axis, at->first, at->count});
+    if (image.empty()) image = slice(whole, {.start = at->first, .stop = at->first + at->count, .axis = axis});
+    return reshape(image, n.results[0].dims);
   }
   // The part of a value as an image; empty if it cannot be computed alone.
   value part_of(value_id v, const part& of) {
@@ -253,15 +257,15 @@ class image_shapes {
     return swaps_frames(inner) ? value(&to_, inner.inputs[0]) : value();
   }
   value joined_channels(const node& n) {
-    const shape& volume = n.results[0].dims;
-    if (volume.rank != 5 || n.attributes_as<axis_attributes>().axis != 1) return {};
+    const shape& whole = n.results[0].dims;
+    if ((whole.rank != 3 && whole.rank != 5) || n.attributes_as<axis_attributes>().axis != 1) return {};
     std::vector<value> all;
     const auto in = copy_.operands(n);
     for (const auto& v : in) {
-      all.push_back(images_of(v));
-      if (all.back().empty()) return {};
+      all.push_back(whole.rank == 3 ? image_of(v) : images_of(v));
+      if (all.back().empty() || all.back().shape()[3] != all[0].shape()[3]) return {};
     }
-    return volume_of(call(n, all), volume, in[0].id().node);
+    return whole.rank == 3 ? value(reshape(call(n, all), whole)) : volume_of(call(n, all), whole, in[0].id().node);
   }
 
   // Merges a reshape of a reshape.
