@@ -684,6 +684,29 @@ BOOST_AUTO_TEST_CASE(blocked_filters_that_are_not_finite) {
   check_depthwise(60, numbers::any);
 }
 
+// Pieces of an image of one row are parts of that row.
+BOOST_AUTO_TEST_CASE(blocked_sequences) {
+  int in_pieces = 0;
+  for (int i = 0; i < 120; ++i) {
+    window w{};
+    w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
+    const bool planar = i % 5 == 4;
+    w.channels = planar ? random_to(1, 3) : random_to(1, 3 * lane_count());
+    w.out_channels = random_to(1, 3 * lane_count() + 2);
+    w.kernel_w = random_to(0, 2) ? random_to(1, 7) : 3, w.stride_w = random_to(0, 2) ? 1 : random_to(2, 4);
+    w.dilation_w = random_to(0, 1) ? 1 : random_to(2, 90);
+    w.pad_w = random_to(0, 2) ? random_to(0, w.kernel_w * w.dilation_w) : w.kernel_w / 2;
+    w.more_w = random_to(-w.pad_w, 2), w.width = random_to(60, 900);
+    if (!fits(w)) continue;
+    w = sized(w);
+    const int form = planar || i % 3 ? -1 : static_cast<int>(random_to(0, bfloat().forms())) - 1;
+    in_pieces += functions_of({.form = form}).pieces(&w, planar) > 1;
+    check_blocked(w, random_to(1, 2), {planar, i % 3 != 0, i % 2 != 0, i % 7 == 0, form},
+                  i % 4 ? numbers::finite : numbers::any);
+  }
+  BOOST_TEST(in_pieces > 30);
+}
+
 BOOST_AUTO_TEST_CASE(blocked_refuses_what_it_cannot_run) {
   const auto refused = [](window w) { return functions().blocked.supports(&w, 0) == 0; };
   const window w = sized({32, 9, 9, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});

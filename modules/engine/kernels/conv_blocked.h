@@ -254,6 +254,27 @@ template <class Form> LAMINA_COMPACT void copy_spread_rows(const window& w, cons
 /// Output rows of a call that is not by Winograd: of a part of the image, or all.
 constexpr long rows_of_part(const conv_blocked_args& a) { return a.piece_count ? a.piece_count : a.w.out_height; }
 
+/// Whether the pieces of an image are parts of its only row: of a sequence. Each reads all weights.
+constexpr bool is_sequence(const window& w) {
+  constexpr long max_weights = 512 * 1024 / 4;
+  return w.height == 1 && w.out_height == 1 && w.kernel_h == 1 && w.pad_h == 0 && w.groups == 1 &&
+         w.out_width >= 16 * wide_rows && w.channels * w.out_channels * w.kernel_w <= max_weights;
+}
+/// Pixels of a piece: a row, or a part of a sequence: an eighth of it, in whole tiles.
+constexpr long piece_pixels(const window& w) {
+  if (!is_sequence(w)) return w.out_width;
+  return divide_up(larger(divide_up(w.out_width, 8), 8 * wide_rows), wide_rows) * wide_rows;
+}
+/// Pieces of an image that is not convolved by Winograd.
+constexpr long count_pieces(const window& w) {
+  return is_sequence(w) ? divide_up(w.out_width, piece_pixels(w)) : w.out_height;
+}
+/// Output pixels of such a call.
+constexpr long pixels_of_part(const conv_blocked_args& a) {
+  const long all = a.w.out_height * a.w.out_width, piece = piece_pixels(a.w);
+  return a.piece_count ? smaller(a.piece_count * piece, all - a.first_piece * piece) : all;
+}
+
 /// Traversal of an image by a convolution that is not depthwise, each with its own kernel: 1x1 with stride 1, whose map
 /// is one long row; rows in place; rows of a padded copy.
 enum class sweep { flat, rows, copied_rows };
@@ -268,7 +289,8 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   const window& w = a.w;
   const long* d = a.decision;
   constexpr bool flat = Way == sweep::flat, copies = Way == sweep::copied_rows || Rounds;
-  const bool planar = a.planar_in != 0, edge = Way == sweep::rows && d[has_edge] != 0;
+  const bool planar = a.planar_in != 0, edge = Way == sweep::rows && d[has_edge] != 0,
+             sequence = !flat && is_sequence(w);
   const long step = planar ? 1 : block;
   const long in_count = planar ? w.channels : divide_up(w.channels, block),
              out_count = divide_up(w.out_channels, block);
@@ -286,9 +308,10 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  // Output rows of this part; for a flat map, pieces of its pixels, counted from the first pixel of the part.
-  const long begin = flat ? 0 : a.first_piece, end = flat ? d[row_count] : begin + rows_of_part(a);
-  const long first_pixel = flat ? a.first_piece * w.out_width : 0, part_pixels = rows_of_part(a) * w.out_width;
+  // Output rows of this part, or parts of a sequence; for a flat map, pieces of its pixels, counted from the first pixel
+  // of the part.
+  const long begin = flat ? 0 : a.first_piece, end = begin + d[row_count];
+  const long first_pixel = flat ? a.first_piece * piece_pixels(w) : 0, part_pixels = pixels_of_part(a);
   for (long group = begin; group < end; group += d[row_group]) {
     const long group_end = smaller(group + d[row_group], end);
     for (long c = 0; c < in_count; c += d[in_blocks]) {
@@ -298,17 +321,33 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
       q.last_steps = last_channels && flat && !planar ? steps_of<Form>(w.channels - (in_count - 1) * block) : q.steps;
       const auto* whole = in + c * w.height * w.width * step;
       const X* source = copy;
-      long source_row = 0,
-           source_x = Way == sweep::rows ? -w.pad_w : first_pixel;  // first row in `source`; column of its first pixel
+      // First row and column of the map in `source`; of a flat map, less the first pixel of the part.
+      long source_row = 0, source_column = Way == sweep::copied_rows ? -w.pad_w : -first_pixel;
       q.in_row = w.width * step;
       q.in_block = w.height * q.in_row;
       if constexpr (!copies) source = whole;
       else if constexpr (flat) {
-        source_x = -group * d[row_pixels];
-        const long count = smaller(group_end * d[row_pixels], part_pixels) + source_x;
-        copy_rows<Form>(whole + (first_pixel - source_x) * step, q.blocks, q.in_block, 1, 0, copy, count, 0, count,
+        source_column = group * d[row_pixels];
+        const long count = smaller(group_end * d[row_pixels], part_pixels) - source_column;
+        copy_rows<Form>(whole + (first_pixel + source_column) * step, q.blocks, q.in_block, 1, 0, copy, count, 0, count,
                         step);
         q.in_block = count * step;
+      } else if (sequence) {
+        // Only parts that read padding, or are rounded, are copied.
+        const long x = group * d[row_pixels], column = x * w.stride_w - w.pad_w,
+                   beyond = column + w.columns_under(smaller(d[row_pixels], w.out_width - x));
+        const bool pads = Way == sweep::copied_rows && (column < 0 || beyond > w.width);
+        if (Rounds || pads) {
+          const long first = larger(column, 0), held = larger(smaller(beyond, w.width) - first, 0);
+          const long count = pads ? beyond - column : held;
+          source_column = pads ? column : first;
+          copy_rows<Form>(whole + (held > 0 ? first * step : 0), q.blocks, q.in_block, 1, 0, copy, count,
+                          first - source_column, held, step);
+          q.in_block = count * step;
+        } else if constexpr (!Rounds) {
+          source = whole;
+          source_column = 0;
+        }
       } else {
         const bool pads = Way == sweep::copied_rows;
         const long width = pads ? d[copy_width] : w.width, pad = pads ? w.pad_w : 0;
@@ -325,7 +364,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
         }
         q.in_row = width * step;
       }
-      const bool gathered = spread && copies;
+      const bool gathered = spread && copies && !sequence;
       // Distance of the rows that neighboring kernel rows read.
       const long line = q.in_row, below = (gathered ? d[row_group] : w.dilation_h) * line;
       q.in_row = spread ? w.dilation_w * step : below;
@@ -341,12 +380,13 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
                                                           : d[in_blocks] * q.weight_block - o * q.weight_column;
         long fetched = 0;
         for (long y = group; y < group_end; ++y) {
-          const kernel_rows inside(w, y);  // unused for a flat map, where `y` is not a row
+          const kernel_rows inside(w, sequence ? 0 : y);  // unused for a flat map, where `y` is not a row
           const long kernel_rows_inside = flat ? 1 : inside.last - inside.first;
           // Taps of several kernel rows are not equally far apart: one call for each kernel row adds to the tile.
           const long calls = spread ? larger(kernel_rows_inside, 1) : 1;
-          const long count = flat ? smaller(d[row_pixels], part_pixels - y * d[row_pixels]) : d[row_pixels];
-          const bool short_row = flat && count != d[row_pixels];
+          const long first_x = flat || sequence ? y * d[row_pixels] : 0;
+          const long count = smaller(d[row_pixels], (flat ? part_pixels : w.out_width) - first_x);
+          const bool short_row = count != d[row_pixels];
           const long tiles = divide_up(count, d[tile_rows]), base = count / tiles, longer = count % tiles;
           const X* from = source + (flat       ? 0
                                     : gathered ? inside.first * d[row_group] + y - group
@@ -356,9 +396,9 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
               a.weight + o * q.weight_column + c * q.weight_block + (flat ? 0 : inside.first * kernel_row);
           for (long t = 0, x = 0; t < tiles; ++t) {
             const long size = base + (t < longer);
-            const long x0 = (flat ? y * d[row_pixels] + x : x * w.stride_w) + source_x;
-            q.left = edge && x0 < 0;
-            q.right = edge && x0 + (size - 1) * w.stride_w + w.kernel_w > w.width;
+            const long column = flat ? first_x + x : (first_x + x) * w.stride_w - w.pad_w, x0 = column - source_column;
+            q.left = edge && column < 0;
+            q.right = edge && column + (size - 1) * w.stride_w + w.kernel_w > w.width;
             q.in = from + x0 * step;
             q.weight = weight;
             q.ahead = next + fetched * block;
@@ -370,8 +410,7 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
             const auto tile = a.tile[(size > base ? 2 : 0) + (short_row ? 4 : 0) + (last_blocks ? 1 : 0)];
             q.rows = kernel_rows_inside;
             if (spread) {
-              const taps_inside taps(x * w.stride_w - w.pad_w, (size - 1) * w.stride_w, w.kernel_w, w.dilation_w,
-                                     w.width);
+              const taps_inside taps(column, (size - 1) * w.stride_w, w.kernel_w, w.dilation_w, w.width);
               q.rows = kernel_rows_inside > 0 ? taps.last - taps.first : 0;
               q.in = from + x0 * step + taps.first * q.in_row;
               q.weight = weight + taps.first * q.weight_row;

@@ -152,7 +152,7 @@ template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args
   if (all_finite<Form>(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image,
                        a.count * out_image, a.piece_count == 0))
     return;
-  const bool depthwise = w.groups > 1;
+  const bool depthwise = w.groups > 1, sequence = is_sequence(w);
   const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
   const long in_image = divide_up(w.channels, step) * step * in_plane;
@@ -162,12 +162,14 @@ template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args
   const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
   for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
     const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
-    const long place = ((n * out_blocks + o / block) * out_plane + a.first_piece * w.out_width) * block + lane;
+    const long place = ((n * out_blocks + o / block) * out_plane + a.first_piece * piece_pixels(w)) * block + lane;
     const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
     const float* weight = a.weight + o / block * weight_column + lane;
     repair(
-        part_of(rows_of(w), a.first_piece, a.piece_count), columns_of(w), ins,
-        [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
+        sequence ? rows_of(w) : part_of(rows_of(w), a.first_piece, a.piece_count),
+        sequence && a.piece_count ? part_of(columns_of(w), a.first_piece * piece_pixels(w), pixels_of_part(a))
+                                  : columns_of(w),
+        ins, [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
         [&](long c, long i, long j, long row, long column) {
           const long tap = depthwise ? j : j * step + c % step;
           const vec<float> lane(weight[c / step * weight_block + i * kernel_row + tap / Form::numbers * block]);

@@ -71,15 +71,16 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
   const bool single = whole_count == 1;
   d[tile_rows] = single ? single_rows : narrow ? narrow_rows : wide_rows;
   d[tile_columns] = single ? 1 : narrow ? 3 : 2;
-  const long part_pixels = rows_of_part(*a) * w.out_width;
-  d[row_pixels] = flat ? smaller(part_pixels, d[tile_rows] * pieces) : w.out_width;
-  d[row_count] = flat ? divide_up(part_pixels, d[row_pixels]) : rows_of_part(*a);
+  const long part_pixels = pixels_of_part(*a);
+  const bool sequence = is_sequence(w);
+  d[row_pixels] = flat ? smaller(part_pixels, d[tile_rows] * pieces) : piece_pixels(w);
+  d[row_count] = divide_up(part_pixels, d[row_pixels]);
   const long bytes_of_block = w.kernel_h * w.kernel_w * step * block * d[tile_columns] * 4 / Form::numbers;
   const long max_blocks = larger(1, weight_bytes / bytes_of_block);
   d[in_blocks] = divide_up(in_count, divide_up(in_count, max_blocks));
   const long bytes_of_row = (flat ? d[row_pixels] : w.stride_h * w.width) * step * d[in_blocks] * size;
   const long max_rows = smaller(larger(input_bytes / bytes_of_row, 1), d[row_count]);
-  d[row_group] = divide_up(d[row_count], divide_up(d[row_count], max_rows));
+  d[row_group] = sequence && !flat ? 1 : divide_up(d[row_count], divide_up(d[row_count], max_rows));
 
   const auto enter = [&](int at, long rows) {
     const long columns[2] = {smaller(d[tile_columns], out_count), out_count % d[tile_columns]};
@@ -93,7 +94,7 @@ template <class Form> LAMINA_INLINE void decide(conv_blocked_args* a, const bloc
     if (count % tiles) enter(at + 2, count / tiles + 1);
   };
   enter_row(0, d[row_pixels]);
-  if (flat) enter_row(4, part_pixels % d[row_pixels]);
+  enter_row(4, (flat ? part_pixels : w.out_width) % d[row_pixels]);
 }
 
 /// Processes as many tiles at a time, in whole pieces, as stay in cache.
@@ -137,7 +138,8 @@ template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked
   const long step = a->planar_in ? 1 : block;
   if (d[is_flat]) return static_cast<std::size_t>(d[in_blocks] * d[row_group] * d[row_pixels] * step * size);
   const long rows = d[is_spread] ? w.kernel_h * d[row_group] : smaller(w.height, w.rows_under(d[row_group]));
-  return static_cast<std::size_t>(d[in_blocks] * rows * (d[has_copy] ? d[copy_width] : w.width) * step * size);
+  const long columns = is_sequence(w) ? w.columns_under(d[row_pixels]) : d[has_copy] ? d[copy_width] : w.width;
+  return static_cast<std::size_t>(d[in_blocks] * rows * columns * step * size);
 }
 
 template <class Form, sweep Way> LAMINA_INLINE void run_images(const conv_blocked_args& a, void* scratch) {
@@ -173,13 +175,15 @@ template <class Form> LAMINA_INLINE void pack_sets(const conv_pack_args& a) {
   }
 }
 
-/// Output rows or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
+/// Output rows, parts of a sequence or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
 /// part by channels reads the whole image, unless the convolution is depthwise.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
   if (w.groups > 1) return w.out_height;
   if (takes_winograd(w, planar)) return winograd_tiles_of(w);
   const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  return w.out_channels <= block || (w.out_height >= 8 && packed_bytes<Form>(&w, planar) <= image) ? w.out_height : 0;
+  const long all = count_pieces(w);
+  return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && packed_bytes<Form>(&w, planar) <= image) ? all
+                                                                                                                 : 0;
 }
 
 }  // namespace blocked
