@@ -489,6 +489,34 @@ BOOST_AUTO_TEST_CASE(blocked_by_winograd) {
   BOOST_TEST(functions().blocked.by_winograd(&far, false) == 0);
 }
 
+// Filters of one row are transformed along it alone.
+BOOST_AUTO_TEST_CASE(blocked_rows_by_winograd) {
+  int taken = 0, large = 0, dilated = 0, rounded = 0;
+  for (int i = 0; i < 120; ++i) {
+    window w{};
+    w.groups = w.stride_h = w.stride_w = w.kernel_h = 1;
+    w.kernel_w = 3;
+    w.dilation_h = i % 5 ? 1 : 2, w.dilation_w = i % 3 ? 1 : random_to(2, 12);
+    w.channels = random_to(35, 80), w.out_channels = random_to(35, 80);
+    w.pad_h = i % 4 ? 0 : random_to(0, 2), w.pad_w = random_to(0, 2 * w.dilation_w);
+    w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+    w.height = i % 6 == 2 ? random_to(1, 9) : 1, w.width = w.height == 1 ? random_to(150, 600) : random_to(60, 90);
+    w.large_tiles = i % 6 == 1;
+    if (!fits(w)) continue;
+    w = sized(w);
+    const int form = i % 4 == 3 && !w.large_tiles ? static_cast<int>(random_to(0, bfloat().forms())) - 1 : -1;
+    const int columns = functions_of({.form = form}).by_winograd(&w, false);
+    taken += columns > 0, large += columns == 4, dilated += columns > 0 && w.dilation_w > 1;
+    rounded += columns > 0 && form >= 0;
+    check_blocked(w, random_to(1, 2), {false, i % 4 != 0, i % 2 != 0, i % 5 == 0, form});
+  }
+  if (lane_count() < 8) return;
+  BOOST_TEST(taken > 40);
+  BOOST_TEST(large > 5);
+  BOOST_TEST(dilated > 10);
+  BOOST_TEST(rounded > 2);
+}
+
 // Groups of whole channel blocks, directly and by Winograd, also of bfloat16 numbers.
 BOOST_AUTO_TEST_CASE(blocked_in_groups) {
   int winograd = 0;

@@ -963,6 +963,8 @@ BOOST_AUTO_TEST_CASE(lines_name_their_kernels) {
               w = weight(g, "a", {64, 40});
   g.output(conv2d(x, weight(g, "b", {48, 32, 3, 3}), {.padding = 1}));
   g.output(conv2d(x, weight(g, "c", {52, 32, 1, 1})));
+  g.output(conv2d(image(80, 7), weight(g, "h", {56, 80, 1, 3})));
+  g.output(conv2d(x, weight(g, "i", {36, 32, 1, 3})));
   g.output(conv2d(x, weight(g, "d", {32, 1, 3, 3}), {.padding = 1, .groups = 32}));
   g.output(conv2d(image(2, 4), weight(g, "e", {1, 2, 3, 3})));
   g.output(conv2d(image(33, 5), weight(g, "f", {1, 33, 1, 1})));
@@ -978,6 +980,8 @@ BOOST_AUTO_TEST_CASE(lines_name_their_kernels) {
   };
   BOOST_TEST(kernel_of({1, 48, 20, 20}) == (has_wide_registers() ? "winograd 2x2" : "direct"));
   BOOST_TEST(kernel_of({1, 52, 20, 20}) == "direct");
+  BOOST_TEST(kernel_of({1, 56, 20, 18}) == (has_wide_registers() ? "winograd 1x2" : "direct"));
+  BOOST_TEST(kernel_of({1, 36, 20, 18}) == "direct");  // too few channels
   BOOST_TEST(kernel_of({1, 32, 20, 20}) == "depthwise");
   BOOST_TEST(kernel_of({1, 1, 18, 18}) == "tiles");
   BOOST_TEST(kernel_of({1, 1, 20, 20}) == "product");

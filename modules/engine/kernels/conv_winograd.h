@@ -3,8 +3,9 @@
 // product over the channels of many tiles (a 1x1 convolution), and the output transform.  As accurate as the direct
 // sum, whose chains are longer.  An input that is not finite makes all results of the tiles that read it NaN.
 // With dilation, the results of a tile and its inputs are as far apart as the taps.
-// If a window allows `large_tiles`, tiles are 4x4, F(4x4, 3x3): 36 multiplications instead of 144, and errors about ten
-// times as large.
+// Filters of 1x3, such as those of sequences, are transformed along rows alone: F(2, 3), 4 multiplications instead of 6.
+// If a window allows `large_tiles`, tiles are 4x4, F(4x4, 3x3): 36 multiplications instead of 144, or 1x4: 6 instead of
+// 12; and errors are about ten times as large.
 // Source: Lavin, Gray, "Fast algorithms for convolutional neural networks" (2015), arXiv:1509.09308.
 #pragma once
 #include "casts.h"
@@ -29,38 +30,49 @@ constexpr long winograd_tiles_along(long results, long size, long dilation) {
 constexpr long winograd_begin(long tile, long size, long dilation) {
   return dilation == 1 ? tile * size : tile / dilation * dilation * size + tile % dilation;
 }
+/// Rows of results of a tile with `size` columns.
+constexpr long winograd_height(const window& w, long size) { return w.kernel_h == 1 ? 1 : size; }
 constexpr long winograd_rows(const window& w, long size) {
-  return winograd_tiles_along(w.out_height, size, w.dilation_h);
+  return winograd_tiles_along(w.out_height, winograd_height(w, size), w.dilation_h);
 }
 constexpr long winograd_columns(const window& w, long size) {
   return winograd_tiles_along(w.out_width, size, w.dilation_w);
 }
-/// Rows of results of a tile: 2, or 4 if allowed and if the image has enough tiles.
+/// Columns of results of a tile: 2, or 4 if allowed and if the image has enough tiles.
 constexpr long winograd_size(const window& w) {
   return w.large_tiles && winograd_rows(w, 4) * winograd_columns(w, 4) >= winograd_tiles ? 4 : 2;
 }
-constexpr long winograd_points(const window& w) { return (winograd_size(w) + 2) * (winograd_size(w) + 2); }
+/// Points of a tile with `size` columns.
+constexpr long winograd_points(const window& w, long size) {
+  return (winograd_height(w, size) + w.kernel_h - 1) * (size + 2);
+}
+constexpr long winograd_points(const window& w) { return winograd_points(w, winograd_size(w)); }
 constexpr long winograd_tiles_of(const window& w) {
   return winograd_rows(w, winograd_size(w)) * winograd_columns(w, winograd_size(w));
 }
 /// Taps inside the map along an axis, of all results together.
-constexpr long taps_along(long results, long pad, long dilation, long size) {
+constexpr long taps_along(long results, long pad, long dilation, long size, long taps) {
   long count = 0;
-  for (long t = 0; t < 3; ++t)
+  for (long t = 0; t < taps; ++t)
     count += larger(0, smaller(results, size + pad - t * dilation) - larger(0, pad - t * dilation));
   return count;
 }
-/// Whether tiles of 2x2 need clearly fewer products than the taps inside the map, which are all with few exceptions
+/// Whether the smaller tiles need clearly fewer products than the taps inside the map, which are all with few exceptions
 /// unless they are far apart.
 constexpr bool winograd_pays(const window& w) {
   if (w.dilation_h == 1 && w.dilation_w == 1) return true;
-  const long products = winograd_rows(w, 2) * winograd_columns(w, 2) * 16;
-  return 4 * products <= 3 * taps_along(w.out_height, w.pad_h, w.dilation_h, w.height) *
-                             taps_along(w.out_width, w.pad_w, w.dilation_w, w.width);
+  const long products = winograd_rows(w, 2) * winograd_columns(w, 2) * winograd_points(w, 2);
+  return 4 * products <= 3 * taps_along(w.out_height, w.pad_h, w.dilation_h, w.height, w.kernel_h) *
+                             taps_along(w.out_width, w.pad_w, w.dilation_w, w.width, w.kernel_w);
+}
+/// Whether there are enough channels to repay the transforms; 1x3 filters save fewer products.
+constexpr bool has_winograd_channels(const window& w) {
+  return w.channels >= 2 * block && w.out_channels >= 2 * block &&
+         (w.kernel_h == 3 || w.channels * w.out_channels >= 20 * (w.channels + w.out_channels));
 }
 constexpr bool takes_winograd(const window& w, bool planar) {
-  return has_winograd && !planar && w.groups == 1 && w.kernel_h == 3 && w.kernel_w == 3 && w.stride_h == 1 &&
-         w.stride_w == 1 && w.channels >= 2 * block && w.out_channels >= 2 * block &&
+  return has_winograd && !planar && w.groups == 1 && (w.kernel_h == 3 || w.kernel_h == 1) && w.kernel_w == 3 &&
+         w.stride_h == 1 && w.stride_w == 1 && has_winograd_channels(w) &&
          winograd_rows(w, 2) * winograd_columns(w, 2) >= winograd_tiles && winograd_pays(w);
 }
 constexpr int by_winograd(const window& w, bool planar) {
@@ -80,7 +92,7 @@ template <class Form> constexpr long winograd_filter(const window& w) {
   return divide_up(w.channels, block) * steps_of<Form>(block) * divide_up(w.out_channels, block) * block;
 }
 
-/// weight [O, C, 3, 3] -> [point][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.
+/// weight [O, C, 3 or 1, 3] -> [point][O / block][C / block][block in][block out], or [block in / 2][block out] pairs.
 /// Zeros beyond O and C.
 template <class Form> LAMINA_APART void pack_winograd(const window& w, const filters& from, float* packed) {
   using number = packed_number<Form>;
@@ -95,7 +107,7 @@ template <class Form> LAMINA_APART void pack_winograd(const window& w, const fil
                                  {1. / 24, 1. / 12, 1. / 6},
                                  {1. / 24, -1. / 12, 1. / 6},
                                  {0, 0, 1}};
-  const long size = winograd_size(w), edge = size + 2;
+  const long size = winograd_size(w), edge = size + 2, taps = 3 * w.kernel_h;
   const double(*g)[3] = size == 2 ? of_2 : of_4;
   for (long o = 0; o < out_blocks; ++o)
     for (long c = 0; c < in_blocks * block; ++c) {
@@ -103,12 +115,14 @@ template <class Form> LAMINA_APART void pack_winograd(const window& w, const fil
       const long lanes = c < w.channels ? smaller(block, w.out_channels - o * block) : 0;
       double f[9][block], rows[6][3][block];
       for (long l = 0; l < block; ++l)
-        for (int t = 0; t < 9; ++t) f[t][l] = l < lanes ? static_cast<double>(from(o * block + l, c, t)) : 0;
-      for (long i = 0; i < edge; ++i)
-        for (int x = 0; x < 3; ++x)
-          LAMINA_VECTORS for (long l = 0; l < block; ++l) rows[i][x][l] =
-              g[i][0] * f[x][l] + g[i][1] * f[3 + x][l] + g[i][2] * f[6 + x][l];
-      for (long i = 0; i < edge; ++i)
+        for (int t = 0; t < taps; ++t) f[t][l] = l < lanes ? static_cast<double>(from(o * block + l, c, t)) : 0;
+      if (w.kernel_h == 1) __builtin_memcpy(rows[0], f, sizeof rows[0]);
+      else
+        for (long i = 0; i < edge; ++i)
+          for (int x = 0; x < 3; ++x)
+            LAMINA_VECTORS for (long l = 0; l < block; ++l) rows[i][x][l] =
+                g[i][0] * f[x][l] + g[i][1] * f[3 + x][l] + g[i][2] * f[6 + x][l];
+      for (long i = 0; i < (w.kernel_h == 1 ? 1 : edge); ++i)
         for (long j = 0; j < edge; ++j)
           LAMINA_VECTORS for (long l = 0; l < block; ++l) at[(i * edge + j) * point + l * together] = convert<number>(
               static_cast<float>(rows[i][0][l] * g[j][0] + rows[i][1][l] * g[j][1] + rows[i][2][l] * g[j][2]));
@@ -133,16 +147,17 @@ LAMINA_INLINE void winograd_input_line(const vec<float> (&d)[6], vec<float> (&to
   to[5] = fma<float>(four, d[1], fma<float>(-five, d[3], d[5]));
 }
 /// Input transform of the inputs d of a tile; `point` is the stride of its points.
-template <class Form, int Edge>
-LAMINA_INLINE void winograd_input(const vec<float> (&d)[Edge][Edge], typename Form::x* to, long point) {
-  vec<float> t[Edge][Edge];
+template <class Form, int Rows, int Edge>
+LAMINA_INLINE void winograd_input(const vec<float> (&d)[Rows][Edge], typename Form::x* to, long point) {
+  vec<float> t[Rows][Edge];
   LAMINA_UNROLL for (int j = 0; j < Edge; ++j) {
-    vec<float> column[Edge], made[Edge];
-    LAMINA_UNROLL for (int i = 0; i < Edge; ++i) column[i] = d[i][j];
-    winograd_input_line(column, made);
-    LAMINA_UNROLL for (int i = 0; i < Edge; ++i) t[i][j] = made[i];
+    vec<float> column[Rows], made[Rows];
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) column[i] = d[i][j];
+    if constexpr (Rows > 1) winograd_input_line(column, made);
+    else made[0] = column[0];
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) t[i][j] = made[i];
   }
-  LAMINA_UNROLL for (int i = 0; i < Edge; ++i) {
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) {
     vec<float> made[Edge];
     winograd_input_line(t[i], made);
     LAMINA_UNROLL for (int j = 0; j < Edge; ++j) Form::put(to + (i * Edge + j) * point, made[j]);
@@ -162,16 +177,18 @@ LAMINA_INLINE void winograd_output_line(const vec<float> (&p)[6], vec<float> (&t
   to[3] = fma<float>(eight, far_apart, near_apart) + p[5];
 }
 /// Output transform of the points of a tile.
-template <int Size> LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[Size][Size]) {
-  constexpr int edge = Size + 2;
-  vec<float> t[Size][edge];
+template <int Rows, int Size>
+LAMINA_INLINE void winograd_output(const float* from, long point, vec<float> (&y)[Rows][Size]) {
+  constexpr int edge = Size + 2, edge_rows = Rows == 1 ? 1 : edge;
+  vec<float> t[Rows][edge];
   LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
-    vec<float> column[edge], made[Size];
-    LAMINA_UNROLL for (int i = 0; i < edge; ++i) column[i] = load(from + (i * edge + j) * point);
-    winograd_output_line(column, made);
-    LAMINA_UNROLL for (int i = 0; i < Size; ++i) t[i][j] = made[i];
+    vec<float> column[edge_rows], made[Rows];
+    LAMINA_UNROLL for (int i = 0; i < edge_rows; ++i) column[i] = load(from + (i * edge + j) * point);
+    if constexpr (Rows > 1) winograd_output_line(column, made);
+    else made[0] = column[0];
+    LAMINA_UNROLL for (int i = 0; i < Rows; ++i) t[i][j] = made[i];
   }
-  LAMINA_UNROLL for (int i = 0; i < Size; ++i) winograd_output_line(t[i], y[i]);
+  LAMINA_UNROLL for (int i = 0; i < Rows; ++i) winograd_output_line(t[i], y[i]);
 }
 
 /// Tiles [first, first + count) of an image, in row-major order.
@@ -179,33 +196,34 @@ struct winograd_group {
   long first, count;
 };
 
-template <class Form, int Size> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g,
-                                                                   const float* in, typename Form::x* to, long point) {
-  constexpr int edge = Size + 2;
+template <class Form, int Rows, int Size> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g,
+                                                                             const float* in, typename Form::x* to,
+                                                                             long point) {
+  constexpr int edge = Size + 2, edge_rows = Rows == 1 ? 1 : edge;
   const long columns = winograd_columns(w, Size), blocks = divide_up(w.channels, block);
-  const long down = w.dilation_h, along = w.dilation_w, reach_h = (edge - 1) * down, reach_w = (edge - 1) * along;
+  const long down = w.dilation_h, along = w.dilation_w, reach_h = (edge_rows - 1) * down, reach_w = (edge - 1) * along;
   for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
     for (long t = 0; t < g.count; ++t, to += block) {
-      const long y0 = winograd_begin((g.first + t) / columns, Size, down) - w.pad_h,
+      const long y0 = winograd_begin((g.first + t) / columns, Rows, down) - w.pad_h,
                  x0 = winograd_begin((g.first + t) % columns, Size, along) - w.pad_w;
-      vec<float> d[edge][edge];
+      vec<float> d[edge_rows][edge];
       if (y0 >= 0 && x0 >= 0 && y0 + reach_h < w.height && x0 + reach_w < w.width) {
-        LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) d[i][j] =
+        LAMINA_UNROLL for (int i = 0; i < edge_rows; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) d[i][j] =
             load(in + ((y0 + i * down) * w.width + x0 + j * along) * block);
       } else {
-        LAMINA_UNROLL for (int i = 0; i < edge; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
+        LAMINA_UNROLL for (int i = 0; i < edge_rows; ++i) LAMINA_UNROLL for (int j = 0; j < edge; ++j) {
           const long y = y0 + i * down, x = x0 + j * along;
           const bool inside = y >= 0 && y < w.height && x >= 0 && x < w.width;
           d[i][j] = inside ? load(in + (y * w.width + x) * block) : zero<float>();
         }
       }
-      winograd_input<Form, edge>(d, to, point);
+      winograd_input<Form>(d, to, point);
     }
 }
 
-template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_group& g,
-                                                        const float* from, long point, const float* residual,
-                                                        float* out) {
+template <int Rows, int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args& a, const winograd_group& g,
+                                                                  const float* from, long point, const float* residual,
+                                                                  float* out) {
   const window& w = a.w;
   const long columns = winograd_columns(w, Size), blocks = divide_up(w.out_channels, block);
   const long down = w.dilation_h, along = w.dilation_w;
@@ -214,11 +232,11 @@ template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args&
   for (long o = 0; o < blocks; ++o) {
     const auto bias = a.bias ? load(a.bias + o * block) : zero<float>();
     for (long t = 0; t < g.count; ++t, from += block) {
-      const long y0 = winograd_begin((g.first + t) / columns, Size, down),
+      const long y0 = winograd_begin((g.first + t) / columns, Rows, down),
                  x0 = winograd_begin((g.first + t) % columns, Size, along);
-      vec<float> made[Size][Size];
-      winograd_output<Size>(from, point, made);
-      LAMINA_UNROLL for (int i = 0; i < Size; ++i) LAMINA_UNROLL for (int j = 0; j < Size; ++j) {
+      vec<float> made[Rows][Size];
+      winograd_output(from, point, made);
+      LAMINA_UNROLL for (int i = 0; i < Rows; ++i) LAMINA_UNROLL for (int j = 0; j < Size; ++j) {
         const long y = y0 + i * down, x = x0 + j * along;
         if (y >= w.out_height || x >= w.out_width) continue;
         const long at = ((o * w.out_height + y) * w.out_width + x) * block;
@@ -230,8 +248,9 @@ template <int Size> LAMINA_INLINE void winograd_outputs(const conv_blocked_args&
 }
 
 /// All tiles of images [first, first + count), or those of a part.
-template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
-  constexpr long points = (Size + 2) * (Size + 2);
+template <class Form, int Rows, int Size>
+LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
+  constexpr long points = (Rows == 1 ? 1 : Rows + 2) * (Size + 2);
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
   const long end = a.first_piece + tiles_of_part(a);
@@ -244,7 +263,7 @@ template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_
       const winograd_group g{t, smaller(together, end - t)};
       const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
       float* const products = reinterpret_cast<float*>(inputs + points * in_point);
-      winograd_inputs<Form, Size>(w, g, in, inputs, in_point);
+      winograd_inputs<Form, Rows, Size>(w, g, in, inputs, in_point);
       conv_blocked_args product = a;
       product.w = winograd_product(w, g.count);
       product.clamp = 0;
@@ -255,16 +274,18 @@ template <class Form, int Size> LAMINA_APART void run_winograd_tiles(const conv_
         product.weight = a.weight + p * filter;
         run_image<Form, sweep::flat, false>(product, inputs + p * in_point, nullptr, products + p * out_point, nullptr);
       }
-      winograd_outputs<Size>(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
+      winograd_outputs<Rows, Size>(a, g, products, out_point, a.residual ? a.residual + image : nullptr, a.out + image);
     }
   }
 }
 
 template <class Form> LAMINA_INLINE void run_winograd(const conv_blocked_args& a, void* scratch) {
   if constexpr (has_winograd) {
+    const bool flat = a.w.kernel_h == 1;
     if constexpr (Form::numbers == 1)
-      if (winograd_size(a.w) == 4) return run_winograd_tiles<Form, 4>(a, scratch);
-    run_winograd_tiles<Form, 2>(a, scratch);
+      if (winograd_size(a.w) == 4)
+        return flat ? run_winograd_tiles<Form, 1, 4>(a, scratch) : run_winograd_tiles<Form, 4, 4>(a, scratch);
+    return flat ? run_winograd_tiles<Form, 1, 2>(a, scratch) : run_winograd_tiles<Form, 2, 2>(a, scratch);
   }
 }
 

@@ -157,7 +157,8 @@ std::string_view name_of(const kernels::conv_blocked_functions& f, const convolu
   if (w.groups > 1) return "depthwise";
   const int rows = f.by_winograd(&w, planar);
   if (in_bands) return rows == 0 ? "direct bands" : "winograd bands";
-  return rows == 0 ? "direct" : rows == 2 ? "winograd 2x2" : "winograd 4x4";
+  if (rows == 0) return "direct";
+  return w.kernel_h == 1 ? rows == 2 ? "winograd 1x2" : "winograd 1x4" : rows == 2 ? "winograd 2x2" : "winograd 4x4";
 }
 
 // Weights packed for a convolution in channel blocks, or, with `turned`, for the gradient of its input: the operation's
@@ -552,9 +553,9 @@ bool conv2d::joins_windows(const image_call& c, window_rule rule, const image_ca
   // Winograd tiles begin at even rows, but rows above a part's first band, which windows read, may begin at odd ones;
   // with dilation they are no bands.
   const bool reads_above = maps.rows_under(1) > maps.stride_h || maps.pad_h > 0,
-             is_dilated = w.dilation_h > 1 || w.dilation_w > 1;
-  return maps.rows_under(1) <= max_rows &&
-         !((reads_above || is_dilated) && kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
+             is_dilated = w.dilation_h > 1 || w.dilation_w > 1, has_flat_tiles = w.kernel_h == 1;
+  return maps.rows_under(1) <= max_rows && !((reads_above || is_dilated || has_flat_tiles) &&
+                                             kernels::conv_of(c.isa).blocked.by_winograd(&w, takes_plain_images(c)));
 }
 
 void conv2d::emit(emission& e) {
