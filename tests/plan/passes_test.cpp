@@ -720,6 +720,14 @@ BOOST_AUTO_TEST_CASE(products_along_inner_axes) {
   stays({{2, 3, 7, 9}, {3, 5}, heads, heads_back});         // rows too short
   stays({{1, 65, 8, 8}, {65, 5}, heads, heads_back});       // a large matrix
   stays({{2, 3, 8, 9}, {9, 5}, {0, 1, 2, 3}, heads_back});  // along the last axis
+  // A bias that adds an axis: the permutation after it counts axes from the new one.
+  const auto with_axis = [&](const value& v) -> value {
+    const value w = v.owner().constant(to_tensor(real({3, 3}, 2))),
+                bias = v.owner().constant(to_tensor(real({1, 1, 1, 1, 3}, 3)));
+    return permute(matmul(permute(v, heads), w) + bias, {0, 4, 1, 2, 3});
+  };
+  const auto widened = outcome_of(real({2, 3, 8, 9}, 1), with_axis, {});
+  BOOST_TEST(widened.plan->counters().of(rewrite::product_of_axis) == 0);
   // Results that others read are computed once, where they are.
   const auto read_twice = [&](const value& v) -> value {
     const value y = matmul(permute(v, heads), v.owner().constant(to_tensor(real({3, 3}, 2))));

@@ -124,7 +124,8 @@ struct conv_blocked_functions {
   /// Pieces of an image, of which its parts consist: output rows, parts of a sequence, or Winograd tiles in row-major
   /// order; 0: parts are channel blocks.
   long (*pieces)(const window* w, int planar_in) noexcept;
-  /// Columns of results of a Winograd tile; packed weights are then transformed filters. 0: direct, and they are copies.
+  /// Columns of results of a Winograd tile, for which weights are packed as transformed filters. 0: direct; they are
+  /// copies.
   int (*by_winograd)(const window* w, int planar_in) noexcept;
   /// 1 if the window is supported: depthwise or ungrouped.
   int (*supports)(const window* w, int planar_in) noexcept;

@@ -308,8 +308,8 @@ LAMINA_COMPACT void run_image(const conv_blocked_args& a, const void* image, con
   q.low = a.low;
   q.high = a.high;
   q.clamp = a.clamp != 0;
-  // Output rows of this part, or parts of a sequence; for a flat map, pieces of its pixels, counted from the first pixel
-  // of the part.
+  // Output rows of this part, or parts of a sequence; for a flat map, pieces of its pixels, counted from the part's
+  // first pixel.
   const long begin = flat ? 0 : a.first_piece, end = begin + d[row_count];
   const long first_pixel = flat ? a.first_piece * piece_pixels(w) : 0, part_pixels = pixels_of_part(a);
   for (long group = begin; group < end; group += d[row_group]) {

@@ -175,8 +175,8 @@ template <class Form> LAMINA_INLINE void pack_sets(const conv_pack_args& a) {
   }
 }
 
-/// Output rows, parts of a sequence or Winograd tiles of an image, or 0 to split it by channels: every part by rows reads all weights, every
-/// part by channels reads the whole image, unless the convolution is depthwise.
+/// Output rows, parts of a sequence or Winograd tiles of an image, or 0 to split it by channels: every part by rows
+/// reads all weights, every part by channels reads the whole image, unless the convolution is depthwise.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
   if (w.groups > 1) return w.out_height;
   if (takes_winograd(w, planar)) return winograd_tiles_of(w);

@@ -3,7 +3,7 @@
 // product over the channels of many tiles (a 1x1 convolution), and the output transform.  As accurate as the direct
 // sum, whose chains are longer.  An input that is not finite makes all results of the tiles that read it NaN.
 // With dilation, the results of a tile and its inputs are as far apart as the taps.
-// Filters of 1x3, such as those of sequences, are transformed along rows alone: F(2, 3), 4 multiplications instead of 6.
+// Filters of 1x3, as those of sequences, are transformed along rows alone: F(2, 3), 4 multiplications instead of 6.
 // If a window allows `large_tiles`, tiles are 4x4, F(4x4, 3x3): 36 multiplications instead of 144, or 1x4: 6 instead of
 // 12; and errors are about ten times as large.
 // Source: Lavin, Gray, "Fast algorithms for convolutional neural networks" (2015), arXiv:1509.09308.
@@ -57,8 +57,8 @@ constexpr long taps_along(long results, long pad, long dilation, long size, long
     count += larger(0, smaller(results, size + pad - t * dilation) - larger(0, pad - t * dilation));
   return count;
 }
-/// Whether the smaller tiles need clearly fewer products than the taps inside the map, which are all with few exceptions
-/// unless they are far apart.
+/// Whether the smaller tiles need clearly fewer products than the taps inside the map, which are all with few
+/// exceptions unless they are far apart.
 constexpr bool winograd_pays(const window& w) {
   if (w.dilation_h == 1 && w.dilation_w == 1) return true;
   const long products = winograd_rows(w, 2) * winograd_columns(w, 2) * winograd_points(w, 2);

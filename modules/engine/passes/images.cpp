@@ -1,8 +1,8 @@
 // Gives elementwise operations on images four axes, so that they can use channel blocks. One-dimensional convolutions
 // run as images of one row, [N, C, 1, L], those of volumes [N, C, D, H, W] as images of their frames, [N D, C, H, W]:
 // operations after them keep that shape, and the program's rank is restored at the end. A slice of a
-// convolution's map becomes its padding, as causal convolutions are written; other parts, concatenations of channels and
-// reductions of whole maps are those of the images.
+// convolution's map becomes its padding, as causal convolutions are written; other parts, concatenations of channels
+// and reductions of whole maps are those of the images.
 module lamina:passes.images;
 import :core;
 import :dtype;
@@ -142,7 +142,7 @@ class image_shapes {
     int axis;
     std::int64_t first, count;
   };
-  // The image [N, C, H, W] whose part a part of a sequence [N, C, L] is. A part of the sequence is that of a convolution
+  // A part of a sequence [N, C, L] as one of its image [N, C, H, W]. A part of the positions is a part of a convolution
   // if this can be computed alone: of nothing else, and of elementwise operations with numbers that do not differ along
   // the axis.
   value selected(const node& n) {

@@ -54,7 +54,8 @@ bool match_product_of_axis(const pattern_graph& g, value_id v, pattern_match& m)
   if (g.type(w).dims.rank != 2) return false;
   const shape &from = g.type(x).dims, &to = g.type(v).dims;
   const std::int64_t row = from.size(axis + 1, from.rank), results = to.at(axis);
-  if (from.size() == 0 || to.size() == 0 || from.at(axis) > max_extent || results > max_extent || row < min_row)
+  if (from.rank != to.rank || from.size() == 0 || to.size() == 0 || from.at(axis) > max_extent ||
+      results > max_extent || row < min_row)
     return false;
   if (bias) {
     const shape& b = g.type(bias).dims;
