@@ -2,6 +2,8 @@
 #include <boost/test/unit_test.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -484,6 +486,28 @@ BOOST_AUTO_TEST_CASE(parts_of_maps_stay_blocked) {
         for (const auto& l : plan->lines())
           if (l.what == "slice") BOOST_TEST((l.form == layout::blocked), plan->explain());
       }
+}
+
+// So do repeated, mirrored and padded ones: only a border that is not zero would be seen beyond the channels.
+BOOST_AUTO_TEST_CASE(borders_of_maps_stay_blocked) {
+  for (const std::int64_t channels : {16, 21})
+    for (const std::int64_t axis : {2, 3}) {
+      const auto plan = equal_layouts({2, 3, 11, 12}, [&](small_graph& g, const value& x) {
+        const value h = relu(conv2d(x, weight(g, "a", {channels, 3, 3, 3}))), w = weight(g, "c", {8, channels, 3, 3});
+        any_tensor mirrored(tensor_type{dtype::int64, {6}});
+        std::copy_n(std::array<std::int64_t, 6>{2, 1, 0, 1, 2, -1}.begin(), 6,
+                    reinterpret_cast<std::int64_t*>(mirrored.mutable_data()));
+        const value index = x.owner().constant(std::move(mirrored));
+        return values{
+            conv2d(repeat(h, {2, axis}), w), conv2d(repeat(exp(h), {3, axis}), w),  // not 0 beyond the channels
+            conv2d(gather(h, index, axis), w), conv2d(tanh(pad(h, {.axis = axis, .before = 1, .after = 2})), w),
+            conv2d(tanh(pad(h, {.axis = axis, .before = 2, .after = 1, .value = 0.5})), w)};
+      });
+      std::size_t plain = 0;
+      for (const auto& l : plan->lines())
+        plain += (l.what == "repeat" || l.what == "gather" || l.what == "pad") && l.form != layout::blocked;
+      BOOST_TEST(plain == 1u, plan->explain());
+    }
 }
 
 // Gates and skip connections of one-dimensional nets: halves of the channels, the end of a sequence, joined channels.

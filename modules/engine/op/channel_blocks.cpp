@@ -37,10 +37,28 @@ image_layouts moved_along(std::int64_t axis, const image_call& c) {
   return c.in[0].dims.rank == 4 && normal_axis(axis, 4) == 1 ? moved_channels(c) : image_layouts{};
 }
 
+/// Rows or columns of images are moved where they are in channel blocks.
+image_layouts moved_in_maps(std::int64_t axis, const image_call& c) {
+  const tensor_type& t = c.in[0];
+  const bool moves = c.blocked && t.dims.rank == 4 && normal_axis(axis, 4) >= 2 &&
+                     (t.element == dtype::float32 || t.element == dtype::int8);
+  return {.result = moves, .operand = moves};
+}
+
 /// The memory of images in channel blocks as an array.
 shape as_blocks(const emission& e, const shape& images) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
   return {images[0], dim((images.at(1) + lanes - 1) / lanes), images[2], images[3], dim(lanes)};
+}
+
+/// The memory of operand 0, and of the result, as arrays, in any layout.
+shape stored_operand(emission& e) {
+  const shape& s = e.in_type(0).dims;
+  return e.out(0).form == layout::blocked ? as_blocks(e, s) : s;
+}
+shape stored_result(emission& e) {
+  const shape& s = e.out_type(0).dims;
+  return e.out(0).form == layout::blocked ? as_blocks(e, s) : s;
 }
 
 /// Emits a result in channel blocks, block by block; its channel i is of(i).

@@ -95,6 +95,7 @@ struct gather : by_position<"gather", 2> {
     int axis = detail::indexed_axis(a.axis, in[0].dims, out);
     if (axis >= 0 && detail::gathered_shape(in[0].dims, in[1].dims, axis, r, out)) out.result(in[0].element, r);
   }
+  static image_layouts images(const image_call&);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };

@@ -8,6 +8,7 @@ import :emission;
 import :op;
 import :op.attention;
 import :op.box;
+import :op.channel_blocks;
 import :op.elementwise;
 import :op.index;
 import :op.reduce;
@@ -106,8 +107,13 @@ void emit_scatter_elements(emission& e) {
 
 }  // namespace
 
+image_layouts gather::images(const image_call& c) {
+  return c.in[1].dims.rank == 1 ? detail::moved_in_maps(static_cast<const axis_attributes*>(c.attributes)->axis, c)
+                                : image_layouts{};
+}
 void gather::emit(emission& e) {
-  auto [axis, outer, length, inner] = along(e.in_type(0).dims, e.attributes<axis_attributes>().axis);
+  const int of = detail::normal_axis(e.attributes<axis_attributes>().axis, e.in_type(0).dims.rank);
+  auto [axis, outer, length, inner] = along(detail::stored_operand(e), of);
   std::int64_t count = e.in_type(1).dims.size(), row = inner * bytes_of(e.in_type(0));
   if (row == 0) return;
   emission::cut(outer * count, 20 + static_cast<double>(row) / 2, [&](std::int64_t first, std::int64_t rows) {

@@ -65,21 +65,18 @@ void permute::emit(emission& e) {
   emit_box(e, b, e.in(0), e.out(0), e.out_type(0).element);
 }
 
-// Parts of the rows or columns of images in channel blocks stay there.
 image_layouts slice::images(const image_call& c) {
   const std::int64_t axis = static_cast<const attributes*>(c.attributes)->axis;
-  const tensor_type& t = c.in[0];
-  if (t.dims.rank != 4 || detail::normal_axis(axis, 4) < 2) return detail::moved_along(axis, c);
-  const bool moves = c.blocked && (t.element == dtype::float32 || t.element == dtype::int8);
-  return {.result = moves, .operand = moves};
+  const image_layouts channels = detail::moved_along(axis, c);
+  return channels.result ? channels : detail::moved_in_maps(axis, c);
 }
 void slice::emit(emission& e) {
   if (e.out(0).form == layout::blocked) {
     const auto& a = e.attributes<slice_attributes>();
     if (const int axis = detail::normal_axis(a.axis, 4); axis >= 2) {
-      const shape from = detail::as_blocks(e, e.in_type(0).dims), to = detail::as_blocks(e, e.out_type(0).dims);
       const slice_attributes part{.start = a.start, .stop = a.stop, .axis = axis, .step = a.step};
-      return emit_box(e, slice_box(part, from, to), e.in(0), e.out(0), e.out_type(0).element);
+      return emit_box(e, slice_box(part, detail::stored_operand(e), detail::stored_result(e)), e.in(0), e.out(0),
+                      e.out_type(0).element);
     }
     const std::int64_t first = detail::resolve(a, e.in_type(0).dims.at(1)).first;
     return detail::emit_channels(e, [&](std::int64_t i) { return detail::channel_source{0, first + i * a.step}; });

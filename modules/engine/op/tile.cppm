@@ -158,6 +158,7 @@ struct repeat {
     s[axis] = s[axis].is_number() ? dim(n) : a.count == 1 ? s[axis] : dim(dyn);
     out.result(in[0].element, s);
   }
+  static image_layouts images(const image_call&);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };
@@ -209,6 +210,7 @@ struct pad {
     s[axis] = s[axis].is_number() ? dim(n) : n ? dim(dyn) : s[axis];
     out.result(in[0].element, s);
   }
+  static image_layouts images(const image_call&);
   [[gnu::weak]] static void gradient(gradient_call&);
   static void emit(emission&);
 };

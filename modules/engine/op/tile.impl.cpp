@@ -7,6 +7,7 @@ import :dtype;
 import :emission;
 import :op;
 import :op.box;
+import :op.channel_blocks;
 import :op.reduce;
 import :op.shape;
 import :op.tile;
@@ -113,8 +114,12 @@ void tile_to::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e
 void tile_like::emit(emission& e) { emit_repeated(e, tiles_of(e.in_type(0).dims, e.out_type(0).dims)); }
 void tile_grad::emit(emission& e) { emit_sum(e, tiles_of(e.out_type(0).dims, e.in_type(0).dims)); }
 
+image_layouts repeat::images(const image_call& c) {
+  return detail::moved_in_maps(static_cast<const repeat_attributes*>(c.attributes)->axis, c);
+}
 void repeat::emit(emission& e) {
-  emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<repeat_attributes>().axis));
+  const int axis = detail::normal_axis(e.attributes<repeat_attributes>().axis, e.in_type(0).dims.rank);
+  emit_repeated(e, repeats_of(detail::stored_operand(e), detail::stored_result(e), axis));
 }
 void repeat_like::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis));
@@ -123,11 +128,16 @@ void repeat_grad::emit(emission& e) {
   emit_sum(e, repeats_of(e.out_type(0).dims, e.in_type(0).dims, e.attributes<axis_attributes>().axis));
 }
 
+// Beyond the channels of blocks are zeros.
+image_layouts pad::images(const image_call& c) {
+  const auto& a = *static_cast<const pad_attributes*>(c.attributes);
+  return a.value == 0 ? detail::moved_in_maps(a.axis, c) : image_layouts{};
+}
 void pad::emit(emission& e) {
   const auto& a = e.attributes<pad_attributes>();
-  const shape &from = e.in_type(0).dims, &to = e.out_type(0).dims;
+  const int axis = detail::normal_axis(a.axis, e.in_type(0).dims.rank);
+  const shape from = detail::stored_operand(e), to = detail::stored_result(e);
   dtype element = e.out_type(0).element;
-  int axis = detail::normal_axis(a.axis, from.rank);
   if (to.size() == 0) return;
   std::int64_t outer = from.size(0, axis), row = to.size(axis, to.rank), inner = from.size(axis + 1, from.rank);
   auto size = static_cast<std::int64_t>(size_of(element));
