@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -508,6 +509,75 @@ BOOST_AUTO_TEST_CASE(borders_of_maps_stay_blocked) {
         plain += (l.what == "repeat" || l.what == "gather" || l.what == "pad") && l.form != layout::blocked;
       BOOST_TEST(plain == 1u, plan->explain());
     }
+}
+
+// Random nets over sequences and images.
+BOOST_AUTO_TEST_CASE(random_nets_stay_equal) {
+  const auto grown = [](int seed, small_graph& g, const value& x) {
+    draws draw{philox(seed, 7)};
+    const int rank = x.shape().rank;
+    int made = 0;
+    values all{x}, results;
+    const auto filter = [&](const shape& s) {
+      const double limit = std::sqrt(2. / static_cast<double>(s.size(1, s.rank)));
+      message_text name;
+      name << "w" << made++;
+      return g.state(name.string(), random_array(dtype::float32, s, seed * 50 + made, -limit, limit));
+    };
+    for (int i = 0; i < 9; ++i) {
+      const value v = all[all.size() - 1 - draw.below(std::min<std::size_t>(all.size(), 3))];
+      const shape& s = v.shape();
+      const auto axis = static_cast<std::int64_t>(2 + draw.below(static_cast<std::size_t>(rank - 2)));
+      const std::int64_t channels = s.at(1), length = s.at(static_cast<int>(axis));
+      if (length < 5) break;
+      switch (draw.below(10)) {
+        case 0: all.push_back(tanh(v)); break;
+        case 1:
+          all.push_back(leaky_relu(v, {.slope = 0.2}) * filter(rank == 3 ? shape{channels, 1} : shape{channels, 1, 1}));
+          break;
+        case 2: {
+          const std::int64_t half = channels / 2;
+          all.push_back(tanh(slice(v, {.stop = half, .axis = 1})) *
+                        sigmoid(slice(v, {.start = half, .stop = 2 * half, .axis = 1})));
+          break;
+        }
+        case 3:
+          all.push_back(slice(v, {.start = 1, .stop = -2, .axis = axis}) + slice(v, {.start = 3, .axis = axis}));
+          break;
+        case 4: {
+          const value both[] = {v, tanh(v)};
+          all.push_back(concat(view<const value>(both), channels < 50 ? 1 : axis));
+          break;
+        }
+        case 5: all.push_back(s.size() < 30000 ? value(repeat(v, {2, axis})) : value(abs(v))); break;
+        case 6: all.push_back(pad(v, {.axis = axis, .before = 1, .after = 2})); break;
+        case 7: results.push_back(reduce_max(v, {rank == 3 ? axes(2) : axes(2, 3), draw.below(2) == 0})); break;
+        default: {
+          const std::int64_t to = std::int64_t(8) << draw.below(3), taps = draw.below(2) ? 3 : 1,
+                             apart = 1 + static_cast<std::int64_t>(draw.below(2));
+          const std::int64_t out = draw.below(3) ? to : to + 3;
+          all.push_back(
+              rank == 3 ? value(conv1d(v, filter({out, channels, taps}),
+                                       {.padding = draw.below(2) ? taps - 1 : 0, .dilation = length > 6 ? apart : 1}))
+                        : value(conv2d(v, filter({out, channels, taps, taps}), {.padding = taps / 2})));
+        }
+      }
+    }
+    results.push_back(all.back());
+    results.push_back(all[all.size() / 2] * 0.5);
+    return results;
+  };
+  int blocked = 0;
+  for (int seed = 0; seed < random_cases(60); ++seed) {
+    const std::int64_t channels = seed % 3 ? 16 : 11, images = 1 + seed % 4 / 3;
+    const shape of = seed % 2 ? shape{images, channels, 9, 12} : shape{images, channels, seed % 4 ? 40 : 130};
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const auto plan =
+          equal_layouts(of, [&](small_graph& g, const value& x) { return grown(seed, g, x); }, 1 + seed % 5 / 4);
+      blocked += any_blocked(*plan);
+    }
+  }
+  BOOST_TEST(2 * blocked > random_cases(60));
 }
 
 // Gates and skip connections of one-dimensional nets: halves of the channels, the end of a sequence, joined channels.
