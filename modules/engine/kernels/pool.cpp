@@ -339,7 +339,8 @@ struct keep_larger {
 };
 /// The same without NaNs; in any order, unless there is a -0 where the maximum is zero.
 struct keep_larger_number {
-  decltype(xsimd::isnan(zero<float>())) nan{false};
+  using mask = decltype(xsimd::isnan(zero<float>()));
+  mask nan = mask(false);
   ints least = zero<std::int32_t>();  // the lowest number where a -0 was
   LAMINA_INLINE floats seen(floats v) {
     nan = nan | xsimd::isnan(v);
