@@ -281,6 +281,14 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     BOOST_TEST(touched == 0);
   }
 }
+/// Channels of a window over images of one row.
+window random_row(bool planar) {
+  window w{};
+  w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
+  w.channels = planar ? random_to(1, 4) : random_to(1, 3 * lane_count());
+  w.out_channels = random_to(1, 3 * lane_count() + 2);
+  return w;
+}
 void check_depthwise(int windows, numbers kind = numbers::finite) {
   for (int i = 0; i < windows; ++i) {
     window w{};
@@ -423,11 +431,8 @@ BOOST_AUTO_TEST_CASE(blocked_windows_of_one_column) {
 
 BOOST_AUTO_TEST_CASE(blocked_rows_with_dilation) {
   for (int i = 0; i < 80; ++i) {
-    window w{};
-    w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
     const bool planar = i % 5 == 0;
-    w.channels = planar ? random_to(1, 4) : random_to(1, 3 * lane_count());
-    w.out_channels = random_to(1, 3 * lane_count() + 2);
+    window w = random_row(planar);
     w.kernel_w = random_to(1, 5), w.dilation_w = random_to(1, 7), w.stride_w = random_to(0, 2) ? 1 : 2;
     w.pad_w = random_to(0, 9), w.more_w = random_to(-w.pad_w, 3);
     w.width = random_to(1, 90);
@@ -601,9 +606,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
     check_blocked(sized({60 * lane_count(), 40, 41, lane_count() + 1, 0, 0, 1, 1, 1, 1, 0, 0, 1, 1, 1}), 1,
                   {false, true, true, false, form});
     for (int i = 0; i < 30; ++i) {
-      window w{};
-      w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
-      w.channels = random_to(1, 3 * lane_count()), w.out_channels = random_to(1, 3 * lane_count() + 2);
+      window w = random_row(false);
       w.kernel_w = random_to(1, 5), w.dilation_w = random_to(1, 7), w.stride_w = random_to(0, 2) ? 1 : 2;
       w.pad_w = random_to(0, 9), w.width = random_to(1, 90);
       if (fits(w)) check_blocked(sized(w), 2, {false, i % 3 != 0, i % 2 != 0, i % 7 == 0, form});
@@ -716,11 +719,8 @@ BOOST_AUTO_TEST_CASE(blocked_filters_that_are_not_finite) {
 BOOST_AUTO_TEST_CASE(blocked_sequences) {
   int in_pieces = 0;
   for (int i = 0; i < 120; ++i) {
-    window w{};
-    w.groups = w.dilation_h = w.stride_h = w.height = w.kernel_h = 1;
     const bool planar = i % 5 == 4;
-    w.channels = planar ? random_to(1, 3) : random_to(1, 3 * lane_count());
-    w.out_channels = random_to(1, 3 * lane_count() + 2);
+    window w = random_row(planar);
     w.kernel_w = random_to(0, 2) ? random_to(1, 7) : 3, w.stride_w = random_to(0, 2) ? 1 : random_to(2, 4);
     w.dilation_w = random_to(0, 1) ? 1 : random_to(2, 90);
     w.pad_w = random_to(0, 2) ? random_to(0, w.kernel_w * w.dilation_w) : w.kernel_w / 2;

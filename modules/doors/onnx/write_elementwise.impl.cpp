@@ -80,11 +80,8 @@ void clamp(written_call& c) {
 void not_equal(written_call& c) { c.give(c.add("Not", {c.add("Equal", c.all())})); }
 // ONNX's PRelu does not broadcast the operand to the slope.
 void prelu(written_call& c) {
-  const shape &x = c.dims(0), &slope = c.dims(1);
-  bool fits = slope.rank <= x.rank;
-  for (int i = 1; i <= slope.rank && fits; ++i)
-    fits = slope[slope.rank - i] == dim(1) || slope[slope.rank - i] == x[x.rank - i];
-  if (fits) return c.give(c.add("PRelu", c.all()));
+  shape whole;
+  if (broadcast(c.dims(0), c.dims(1), whole) && whole == c.dims(0)) return c.give(c.add("PRelu", c.all()));
   const auto below = c.add("Less", {c[0], real(c, 0)});
   c.give(c.add("Where", {below, c.add("Mul", c.all()), c[0]}));
 }

@@ -7,6 +7,7 @@ import :core;
 import :dtype;
 import :emission;
 import :op;
+import :op.box;
 import :program;
 import :shape;
 import :tensor;
@@ -48,18 +49,10 @@ image_layouts moved_in_maps(std::int64_t axis, const image_call& c) {
 /// The memory of images in channel blocks as an array.
 shape as_blocks(const emission& e, const shape& images) {
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  return {images[0], dim((images.at(1) + lanes - 1) / lanes), images[2], images[3], dim(lanes)};
+  return {images[0], dim(divide_up(images.at(1), lanes)), images[2], images[3], dim(lanes)};
 }
-
-/// The memory of operand 0, and of the result, as arrays, in any layout.
-shape stored_operand(emission& e) {
-  const shape& s = e.in_type(0).dims;
-  return e.out(0).form == layout::blocked ? as_blocks(e, s) : s;
-}
-shape stored_result(emission& e) {
-  const shape& s = e.out_type(0).dims;
-  return e.out(0).form == layout::blocked ? as_blocks(e, s) : s;
-}
+/// The memory of an operand or result of an operation that keeps the layout, plain or in channel blocks, as an array.
+shape stored(emission& e, const shape& s) { return e.out(0).form == layout::blocked ? as_blocks(e, s) : s; }
 
 /// Emits a result in channel blocks, block by block; its channel i is of(i).
 template <class F> void emit_channels(emission& e, const F& of) {

@@ -113,7 +113,7 @@ image_layouts gather::images(const image_call& c) {
 }
 void gather::emit(emission& e) {
   const int of = detail::normal_axis(e.attributes<axis_attributes>().axis, e.in_type(0).dims.rank);
-  auto [axis, outer, length, inner] = along(detail::stored_operand(e), of);
+  auto [axis, outer, length, inner] = along(detail::stored(e, e.in_type(0).dims), of);
   std::int64_t count = e.in_type(1).dims.size(), row = inner * bytes_of(e.in_type(0));
   if (row == 0) return;
   emission::cut(outer * count, 20 + static_cast<double>(row) / 2, [&](std::int64_t first, std::int64_t rows) {

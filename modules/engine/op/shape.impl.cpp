@@ -75,8 +75,8 @@ void slice::emit(emission& e) {
     const auto& a = e.attributes<slice_attributes>();
     if (const int axis = detail::normal_axis(a.axis, 4); axis >= 2) {
       const slice_attributes part{.start = a.start, .stop = a.stop, .axis = axis, .step = a.step};
-      return emit_box(e, slice_box(part, detail::stored_operand(e), detail::stored_result(e)), e.in(0), e.out(0),
-                      e.out_type(0).element);
+      return emit_box(e, slice_box(part, detail::stored(e, e.in_type(0).dims), detail::stored(e, e.out_type(0).dims)),
+                      e.in(0), e.out(0), e.out_type(0).element);
     }
     const std::int64_t first = detail::resolve(a, e.in_type(0).dims.at(1)).first;
     return detail::emit_channels(e, [&](std::int64_t i) { return detail::channel_source{0, first + i * a.step}; });

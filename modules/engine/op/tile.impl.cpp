@@ -119,7 +119,7 @@ image_layouts repeat::images(const image_call& c) {
 }
 void repeat::emit(emission& e) {
   const int axis = detail::normal_axis(e.attributes<repeat_attributes>().axis, e.in_type(0).dims.rank);
-  emit_repeated(e, repeats_of(detail::stored_operand(e), detail::stored_result(e), axis));
+  emit_repeated(e, repeats_of(detail::stored(e, e.in_type(0).dims), detail::stored(e, e.out_type(0).dims), axis));
 }
 void repeat_like::emit(emission& e) {
   emit_repeated(e, repeats_of(e.in_type(0).dims, e.out_type(0).dims, e.attributes<axis_attributes>().axis));
@@ -136,7 +136,7 @@ image_layouts pad::images(const image_call& c) {
 void pad::emit(emission& e) {
   const auto& a = e.attributes<pad_attributes>();
   const int axis = detail::normal_axis(a.axis, e.in_type(0).dims.rank);
-  const shape from = detail::stored_operand(e), to = detail::stored_result(e);
+  const shape from = detail::stored(e, e.in_type(0).dims), to = detail::stored(e, e.out_type(0).dims);
   dtype element = e.out_type(0).element;
   if (to.size() == 0) return;
   std::int64_t outer = from.size(0, axis), row = to.size(axis, to.rank), inner = from.size(axis + 1, from.rank);

@@ -97,12 +97,14 @@ class image_shapes {
     if (with.rank == 3) with = {dim(1), with[0], with[1], with[2]};
     return reshape(v, with);
   }
-  value call(const node& n, const std::vector<value>& in) {
+  // A call of a node's operation, under its path.
+  value call(const node& n, std::shared_ptr<const void> attributes, const std::vector<value>& in) {
     to_.path = n.path.empty() ? p_.path : n.path;
-    const value made(&to_, to_.add(*n.op, n.attributes, in));
+    const value made(&to_, to_.add(*n.op, std::move(attributes), in));
     to_.path = p_.path;
     return made;
   }
+  value call(const node& n, const std::vector<value>& in) { return call(n, n.attributes, in); }
   value moved(const node& n) {
     if (n.results.size() != 1) return {};
     if (n.results[0].dims.rank == 5) return moved_volume(n);
@@ -129,10 +131,7 @@ class image_shapes {
   value reduced(const node& n) {
     const value in = copy_.operands(n)[0], image = removes_maps(n) ? in : in.shape().rank == 3 ? image_of(in) : value();
     if (image.empty()) return {};
-    to_.path = n.path.empty() ? p_.path : n.path;
-    const value made(&to_, to_.add(*n.op, std::make_shared<const reduce_attributes>(axes(2, 3), true), {&image, 1}));
-    to_.path = p_.path;
-    return reshape(made, n.results[0].dims);
+    return reshape(call(n, std::make_shared<const reduce_attributes>(axes(2, 3), true), {image}), n.results[0].dims);
   }
 
   // ---- slices of maps ----
@@ -192,10 +191,7 @@ class image_shapes {
     if (of.count < 1 || begin < 0 || after < 0 || after > before + more) return {};
     before = begin;
     more = after - begin;
-    to_.path = n.path.empty() ? p_.path : n.path;
-    const value made(&to_, to_.add(*n.op, std::make_shared<const conv2d_attributes>(a), copy_.operands(n)));
-    to_.path = p_.path;
-    return made;
+    return call(n, std::make_shared<const conv2d_attributes>(a), copy_.operands(n));
   }
 
   // ---- volumes [N, C, D, H, W] of images [N D, C, H, W] ----
