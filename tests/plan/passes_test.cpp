@@ -1,7 +1,9 @@
 // Program rewrites: each rule with its counter, with its switch off, and with equal results.
 #include <boost/test/unit_test.hpp>
 
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -760,10 +762,12 @@ BOOST_AUTO_TEST_CASE(gathering_at_known_positions) {
   };
   stays({2}, {1, 3}), stays({2}, {2, 1}), stays({2}, {-1, 0}), stays({0}, {});
   // The run reports what is outside.
-  for (const std::int64_t outside : {5, -6})
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t outside : {std::int64_t{5}, std::int64_t{-6}, most, -most - 1})
     BOOST_TEST(message_of([&] { outcome_of(x, gathered({}, {outside}), {}); }) ==
                message_of([&] { outcome_of(x, gathered({}, {outside}), {.simplify = false}); }));
-  BOOST_TEST(message_of([&] { outcome_of(x, gathered({2}, {4, 5}), {}); }) != "");
+  for (const auto& outside : {std::vector<std::int64_t>{4, 5}, {most, -most - 1}})
+    BOOST_TEST(message_of([&] { outcome_of(x, gathered({2}, outside), {}); }) != "");
 }
 
 BOOST_AUTO_TEST_CASE(transposition_joins_the_product) {

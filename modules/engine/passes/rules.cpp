@@ -244,11 +244,11 @@ value gathered_part(const node& n, view<const value> in, program&) {
   const auto* at = reinterpret_cast<const std::int64_t*>(node_of(in[1]).constant.data());
   const int axis = detail::normal_axis(n.attributes_as<axis_attributes>().axis, in[0].shape().rank);
   const std::int64_t extent = in[0].shape().at(axis), count = in[1].shape().size();
-  if (count == 0) return {};
+  if (count == 0 || at[0] < -extent || at[0] >= extent) return {};  // the run reports the position
   for (std::int64_t i = 1; i < count; ++i)
     if (at[i] != at[0] + i) return {};
   const std::int64_t first = at[0] < 0 ? at[0] + extent : at[0];
-  if (first < 0 || first + count > extent) return {};  // the run reports the position
+  if (first + count > extent) return {};
   if (in[1].shape().rank == 0) return select(in[0], axis, first);
   const value part = slice(in[0], {.start = first, .stop = first + count, .axis = axis});
   return in[1].shape().rank == 1 ? part : value(reshape(part, n.results[0].dims));
