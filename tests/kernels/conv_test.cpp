@@ -597,7 +597,7 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
                     i % 5 || by_winograd ? numbers::finite : numbers::any);
     }
     BOOST_TEST(taken > 120);
-    BOOST_TEST((lane_count() < 8 || functions_of({.form = form}).joins_blocks || winograd > 10));
+    BOOST_TEST((lane_count() < 8 || functions_of({.form = form}).by_amx || winograd > 10));
     // Blocks of channels and of rows, and a map of one row.
     check_blocked(sized({40 * lane_count(), 9, 9, 3 * lane_count(), 0, 0, 3, 3, 1, 1, 1, 1, 2, 1, 1}), 1,
                   {false, true, true, true, form});
@@ -614,6 +614,31 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
   }
   const window planes = sized({3, 9, 9, 32, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1});
   BOOST_TEST(functions_of({.form = 0}).supports(&planes, 1) == 0);
+}
+
+// Images of few channels in plain layout, which only the form with AMX reads.
+BOOST_AUTO_TEST_CASE(plain_images_of_bfloat) {
+  constexpr int form = 2;
+  if (bfloat().forms() <= form) return;
+  int taken = 0;
+  for (int i = 0; i < 200; ++i) {
+    window w{};
+    w.groups = w.dilation_w = 1, w.dilation_h = i % 5 ? 1 : 2;
+    w.channels = random_to(1, 4), w.out_channels = random_to(1, 5 * lane_count());
+    w.kernel_h = random_to(1, 7), w.kernel_w = random_to(1, w.channels > 2 ? 9 : 17);
+    w.stride_h = random_to(1, 3), w.stride_w = random_to(1, 3);
+    w.pad_h = random_to(0, w.kernel_h), w.pad_w = random_to(0, w.kernel_w);
+    w.more_h = random_to(-w.pad_h, 2), w.more_w = random_to(-w.pad_w, 2);
+    w.height = i % 7 ? random_to(1, 30) : 1, w.width = i % 7 ? random_to(1, 80) : random_to(60, 900);
+    if (!fits(w)) continue;
+    w = sized(w);
+    BOOST_TEST(functions_of({.form = form}).supports(&w, 1) == (w.kernel_w <= (w.channels > 2 ? 8 : 16)), name(w));
+    if (!functions_of({.form = form}).supports(&w, 1)) continue;
+    ++taken;
+    check_blocked(w, random_to(1, 2), {true, i % 3 != 0, i % 2 != 0, i % 4 == 0, form},
+                  i % 4 ? numbers::finite : numbers::any);
+  }
+  BOOST_TEST(taken > 100);
 }
 
 // The gradient of the weights from numbers rounded to bfloat16, in every form that the machine has.

@@ -132,7 +132,7 @@ template <class T> outcome<T> run(const numbers<T>& x, const call& how) {
   if (how.rounded) {
     const auto& f = bfloat(how.set).products[how.form];
     const long row = (x.k + 1) / 2 * 2;
-    rounded = buffer<unsigned char>(at(x.m * row) * f.number_bytes);
+    rounded = buffer<unsigned char>(at((x.m + f.rows_beyond) * row) * f.number_bytes);
     const bfloat_round_args r{x.m, x.k, reinterpret_cast<const float*>(a.data.data()), a.row, a.column, rounded.data()};
     f.round(&r, nullptr);
     BOOST_REQUIRE(rounded.guards_intact());
@@ -494,11 +494,17 @@ BOOST_AUTO_TEST_CASE(sets_that_fuse_give_the_same_bits) {
 
 // ---- products of bfloat16 numbers: every form that the machine has
 
-/// Every layout of A, and of B before packing: correct, and the same bits in each form of a set that fuses.
+/// The form with AMX, which adds in an order of its own.
+constexpr int amx_form = 2;
+/// Every layout of A, and of B before packing: correct, and the same bits in each form of a set that fuses, but with AMX.
 void check_bfloat(const numbers<float>& x, const epilogue& end, long pad) {
-  const auto first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = 0}).c;
+  auto first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = 0}).c;
   BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = 0}, first), 0);
-  for (int form = 0; form < form_count(); ++form)
+  for (int form = 0; form < form_count(); ++form) {
+    if (form == amx_form) {
+      first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = form}).c;
+      BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = form}, first), 0);
+    }
     for (const layout a : plain_layouts)
       for (const layout from : plain_layouts) {
         call how{.a = a, .b = layout::prepacked, .end = end, .pad = pad, .form = form, .from = from};
@@ -506,6 +512,7 @@ void check_bfloat(const numbers<float>& x, const epilogue& end, long pad) {
         BOOST_CHECK_MESSAGE(same(run<float>(x, how).c, first), "form " << form << ", layouts " << static_cast<int>(a)
                                                                        << ' ' << static_cast<int>(from) << " differ");
       }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(bfloat_operands_are_rounded) {
@@ -521,7 +528,8 @@ BOOST_AUTO_TEST_CASE(bfloat_of_every_width_height_and_depth) {
   for (long n = 0; n <= 3 * lanes(kernel_test::tested()) + 1; ++n)
     for (const long m : {1L, 3L}) BOOST_TEST_CONTEXT(size_of(m, n, 5))
   check_bfloat(numbers<float>(m, n, 5), n % 2 ? everything : epilogue{}, n % 4);
-  for (long m = 0; m <= 2 * functions<float>().tile_rows + 1; ++m) BOOST_TEST_CONTEXT(size_of(m, 21, 9))
+  const long rows = bfloat().products[form_count() - 1].gemm->tile_rows;
+  for (long m = 0; m <= 2 * rows + 1; ++m) BOOST_TEST_CONTEXT(size_of(m, 21, 9))
   check_bfloat(numbers<float>(m, 21, 9), m % 2 ? everything : epilogue{}, m % 4);
   for (long k = 0; k <= 70; ++k)
     for (const long m : {1L, 7L}) BOOST_TEST_CONTEXT(size_of(m, 21, k))
@@ -576,7 +584,8 @@ BOOST_AUTO_TEST_CASE(bfloat_of_sets_that_fuse_gives_the_same_bits) {
   for (const auto& [m, n, k] : {std::tuple{1L, 100L, 1001L}, {13L, 131L, 2000L}, {60L, 700L, 801L}}) {
     const numbers<float> x(m, n, k);
     const call narrow{.b = layout::prepacked, .end = everything, .form = 0, .set = isa::avx2};
-    const call broad{.b = layout::prepacked, .end = everything, .form = form_count() - 1, .set = wide};
+    const call broad{
+        .b = layout::prepacked, .end = everything, .form = std::min(form_count(), amx_form) - 1, .set = wide};
     BOOST_CHECK(same(run<float>(x, narrow).c, run<float>(x, broad).c));
   }
 }

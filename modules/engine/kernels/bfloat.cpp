@@ -1,6 +1,7 @@
 // bfloat16 products of one instruction set, in the forms that it supports.
 #include "bfloat.h"
 
+#include "bfloat_amx.h"
 #include "casts.h"
 #include "conv_border.h"
 #include "conv_plain.h"
@@ -189,6 +190,33 @@ LAMINA_CONV_FORM(, bfloat_floats)
 #if defined(__AVX512BW__)
 LAMINA_ALL_TILES(LAMINA_CONV_TILE_dots)
 LAMINA_CONV_FORM(_dots, bfloat_dots)
+
+long LAMINA_KERNEL(conv_bf16_pieces_amx)(const window* w, int planar_in) noexcept {
+  return blocked::amx_pieces(*w, planar_in != 0);
+}
+int LAMINA_KERNEL(conv_bf16_by_winograd_amx)(const window*, int) noexcept { return 0; }
+int LAMINA_KERNEL(conv_bf16_takes_window_amx)(const window* w, int planar_in) noexcept {
+  return blocked::amx_takes_window(*w, planar_in != 0);
+}
+void LAMINA_KERNEL(conv_bf16_amx)(const void* args, void* scratch) noexcept {
+  blocked::run_amx(*static_cast<const conv_blocked_args*>(args), scratch);
+}
+void LAMINA_KERNEL(conv_bf16_repair_amx)(const void* args) noexcept {
+  blocked::repair_amx(*static_cast<const conv_blocked_args*>(args));
+}
+kernel LAMINA_KERNEL(conv_bf16_prepare_amx)(conv_blocked_args* args) noexcept {
+  blocked::prepare_amx(args, LAMINA_KERNEL(conv_bf16_repair_amx));
+  return LAMINA_KERNEL(conv_bf16_amx);
+}
+std::size_t LAMINA_KERNEL(conv_bf16_scratch_amx)(const conv_blocked_args* args) noexcept {
+  return blocked::amx_scratch_bytes(*args);
+}
+std::size_t LAMINA_KERNEL(conv_bf16_packed_amx)(const window* w, int planar_in) noexcept {
+  return blocked::amx_packed_bytes(*w, planar_in != 0);
+}
+void LAMINA_KERNEL(conv_bf16_pack_amx)(const void* args, void*) noexcept {
+  blocked::pack_amx_sets(*static_cast<const conv_pack_args*>(args));
+}
 #endif
 
 void LAMINA_KERNEL(conv_repair_weight_grad_f32)(const void* args) noexcept;
@@ -228,6 +256,51 @@ LAMINA_OUTERS(LAMINA_OUTER_TILE_dots)
 LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
 #endif
 
+// Products of a form. `prepare`: sets the decisions of the arguments but blocks; `full_rows`: of a full tile; `session`: what is
+// declared while they run.
+#define LAMINA_PRODUCTS(form, type, session, prepare, full_rows)                                                 \
+  void LAMINA_KERNEL(gemm_bf16_round_a##form)(long k, long count, const void* from, long row, long column,       \
+                                              void* to) noexcept {                                               \
+    round_a<type>(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));            \
+  }                                                                                                              \
+  void LAMINA_KERNEL(bf16_round##form)(const void* args, void*) noexcept {                                       \
+    const auto& a = *static_cast<const bfloat_round_args*>(args);                                                \
+    round_a<type>(a.k, a.rows, a.in, a.row, a.column, static_cast<type::x*>(a.out));                             \
+  }                                                                                                              \
+  void LAMINA_KERNEL(gemm_bf16##form)(const void* args, void* scratch) noexcept {                                \
+    session;                                                                                                     \
+    run_product<type>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));                       \
+  }                                                                                                              \
+  kernel LAMINA_KERNEL(gemm_bf16_prepare##form)(gemm_args * args) noexcept {                                     \
+    prepare(form);                                                                                               \
+    cut_blocks<type>(*args);                                                                                     \
+    return LAMINA_KERNEL(gemm_bf16##form);                                                                       \
+  }                                                                                                              \
+  kernel LAMINA_KERNEL(gemm_bf16_prepare_kernel##form)(gemm_args * args, bool) noexcept {                        \
+    return LAMINA_KERNEL(gemm_bf16_prepare##form)(args);                                                         \
+  }                                                                                                              \
+  std::size_t LAMINA_KERNEL(gemm_bf16_scratch##form)(const gemm_args* args) noexcept {                           \
+    return scratch_of<type>(*args);                                                                              \
+  }                                                                                                              \
+  std::size_t LAMINA_KERNEL(gemm_bf16_packed##form)(long k, long n) noexcept { return packed_size<type>(k, n); } \
+  extern const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form);                                          \
+  constinit const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form) = {                                    \
+      LAMINA_KERNEL(gemm_bf16_prepare##form),                                                                    \
+      LAMINA_KERNEL(gemm_bf16_prepare_kernel##form),                                                             \
+      LAMINA_KERNEL(gemm_bf16_scratch##form),                                                                    \
+      LAMINA_KERNEL(gemm_bf16##form),                                                                            \
+      LAMINA_KERNEL(gemm_bf16_packed##form),                                                                     \
+      LAMINA_KERNEL(gemm_bf16_prepack),                                                                          \
+      full_rows,                                                                                                 \
+      panel_columns<float>};
+
+#define LAMINA_PREPARE_TILES(form)                                                     \
+  static constexpr bfloat_product::tiles all{{LAMINA_HEIGHTS(LAMINA_ADDRESSES, form)}, \
+                                             {LAMINA_HEIGHTS(LAMINA_WHOLE, form)},     \
+                                             LAMINA_KERNEL(gemm_bf16_row##form),       \
+                                             LAMINA_KERNEL(gemm_bf16_row_last##form),  \
+                                             LAMINA_KERNEL(gemm_bf16_round_a##form)};  \
+  bfloat_product::prepare(*args, all)
 #define LAMINA_BFLOAT_FORM(form, type)                                                                             \
   LAMINA_HEIGHTS(LAMINA_WIDTHS, LAMINA_TILE, form, type)                                                           \
   void LAMINA_KERNEL(gemm_bf16_row##form)(LAMINA_TILE_PARAMETERS) noexcept {                                       \
@@ -241,73 +314,76 @@ LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
                                           columns, {static_cast<float*>(c), c_row, args, column, row, flags});     \
     static_cast<void>(b_step);                                                                                     \
   }                                                                                                                \
-  void LAMINA_KERNEL(gemm_bf16_round_a##form)(long k, long count, const void* from, long row, long column,         \
-                                              void* to) noexcept {                                                 \
-    round_a<type>(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));              \
-  }                                                                                                                \
-  void LAMINA_KERNEL(bf16_round##form)(const void* args, void*) noexcept {                                         \
-    const auto& a = *static_cast<const bfloat_round_args*>(args);                                                  \
-    round_a<type>(a.k, a.rows, a.in, a.row, a.column, static_cast<type::x*>(a.out));                               \
-  }                                                                                                                \
-  void LAMINA_KERNEL(gemm_bf16##form)(const void* args, void* scratch) noexcept {                                  \
-    run_product<type>(*static_cast<const gemm_args*>(args), static_cast<float*>(scratch));                         \
-  }                                                                                                                \
-  kernel LAMINA_KERNEL(gemm_bf16_prepare##form)(gemm_args * args) noexcept {                                       \
-    static constexpr bfloat_product::tiles all{{LAMINA_HEIGHTS(LAMINA_ADDRESSES, form)},                           \
-                                               {LAMINA_HEIGHTS(LAMINA_WHOLE, form)},                               \
-                                               LAMINA_KERNEL(gemm_bf16_row##form),                                 \
-                                               LAMINA_KERNEL(gemm_bf16_row_last##form),                            \
-                                               LAMINA_KERNEL(gemm_bf16_round_a##form)};                            \
-    bfloat_product::prepare(*args, all);                                                                           \
-    cut_blocks<type>(*args);                                                                                       \
-    return LAMINA_KERNEL(gemm_bf16##form);                                                                         \
-  }                                                                                                                \
-  kernel LAMINA_KERNEL(gemm_bf16_prepare_kernel##form)(gemm_args * args, bool) noexcept {                          \
-    return LAMINA_KERNEL(gemm_bf16_prepare##form)(args);                                                           \
-  }                                                                                                                \
-  std::size_t LAMINA_KERNEL(gemm_bf16_scratch##form)(const gemm_args* args) noexcept {                             \
-    return scratch_of<type>(*args);                                                                                \
-  }                                                                                                                \
-  std::size_t LAMINA_KERNEL(gemm_bf16_packed##form)(long k, long n) noexcept { return packed_size<type>(k, n); }   \
-  extern const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form);                                            \
-  constinit const gemm_functions LAMINA_KERNEL(gemm_bf16_functions##form) = {                                      \
-      LAMINA_KERNEL(gemm_bf16_prepare##form),                                                                      \
-      LAMINA_KERNEL(gemm_bf16_prepare_kernel##form),                                                               \
-      LAMINA_KERNEL(gemm_bf16_scratch##form),                                                                      \
-      LAMINA_KERNEL(gemm_bf16##form),                                                                              \
-      LAMINA_KERNEL(gemm_bf16_packed##form),                                                                       \
-      LAMINA_KERNEL(gemm_bf16_prepack),                                                                            \
-      tile_rows,                                                                                                   \
-      panel_columns<float>};
+  LAMINA_PRODUCTS(form, type, , LAMINA_PREPARE_TILES, tile_rows)
 
 LAMINA_BFLOAT_FORM(, bfloat_floats)
 #if defined(__AVX512BW__)
 LAMINA_BFLOAT_FORM(_dots, bfloat_dots)
-int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1 + bfloat_dots::there(); }
-int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_dots::there() && bfloat_dots::pays(); }
+
+void LAMINA_KERNEL(gemm_bf16_tall_amx)(LAMINA_TILE_PARAMETERS) noexcept {
+  bfloat_product::run_amx_tile<true>(k, a, a_step, b, c, c_row, args, column, row, flags, columns);
+  static_cast<void>(b_step);
+}
+void LAMINA_KERNEL(gemm_bf16_low_amx)(LAMINA_TILE_PARAMETERS) noexcept {
+  bfloat_product::run_amx_tile<false>(k, a, a_step, b, c, c_row, args, column, row, flags, columns);
+  static_cast<void>(b_step);
+}
+#define LAMINA_PREPARE_AMX(form)                                                          \
+  static constexpr bfloat_product::amx_tiles all{LAMINA_KERNEL(gemm_bf16_tall##form),     \
+                                                 LAMINA_KERNEL(gemm_bf16_low##form),      \
+                                                 LAMINA_KERNEL(gemm_bf16_round_a##form)}; \
+  bfloat_product::prepare_amx(*args, all)
+LAMINA_PRODUCTS(_amx, bfloat_amx, const amx::session tiles, LAMINA_PREPARE_AMX, bfloat_product::amx_rows)
+
+int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1 + bfloat_dots::there() + bfloat_amx::there(); }
+int LAMINA_KERNEL(bfloat_form_without_amx)() noexcept { return bfloat_dots::there() && bfloat_dots::pays(); }
+int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_amx::there() ? 2 : LAMINA_KERNEL(bfloat_form_without_amx)(); }
 #else
 int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1; }
 int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
 #endif
 
-#define LAMINA_BFLOAT_PRODUCTS(form, type)                                                 \
-  {&LAMINA_KERNEL(gemm_bf16_functions##form),                                              \
-   {bfloat_product::pieces, bfloat_product::by_winograd, bfloat_product::takes_window,     \
-    LAMINA_KERNEL(conv_bf16_prepare##form), LAMINA_KERNEL(conv_bf16_scratch##form),        \
-    LAMINA_KERNEL(conv_bf16_packed##form), LAMINA_KERNEL(conv_bf16_pack)},                 \
-   {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \
-    LAMINA_KERNEL(conv_bf16_weight_grad_scratch##form)},                                   \
-   LAMINA_KERNEL(bf16_round##form),                                                        \
-   sizeof(type::x)}
+#define LAMINA_BFLOAT_CONVOLUTIONS(form)   \
+  {bfloat_product::pieces,                 \
+   bfloat_product::by_winograd,            \
+   bfloat_product::takes_window,           \
+   LAMINA_KERNEL(conv_bf16_prepare##form), \
+   LAMINA_KERNEL(conv_bf16_scratch##form), \
+   LAMINA_KERNEL(conv_bf16_packed##form),  \
+   LAMINA_KERNEL(conv_bf16_pack)}
+#define LAMINA_BFLOAT_GRADIENT(form)                                                      \
+  {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \
+   LAMINA_KERNEL(conv_bf16_weight_grad_scratch##form)}
+#define LAMINA_BFLOAT_PRODUCTS(form, type)    \
+  {&LAMINA_KERNEL(gemm_bf16_functions##form), \
+   LAMINA_BFLOAT_CONVOLUTIONS(form),          \
+   LAMINA_BFLOAT_GRADIENT(form),              \
+   LAMINA_KERNEL(bf16_round##form),           \
+   sizeof(type::x),                           \
+   0}
 
 extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
 #if defined(__AVX512BW__)
-    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), LAMINA_BFLOAT_PRODUCTS(_dots, bfloat_dots)},
-#else
-    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), {}},
-#endif
+    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats),
+     LAMINA_BFLOAT_PRODUCTS(_dots, bfloat_dots),
+     {&LAMINA_KERNEL(gemm_bf16_functions_amx),
+      {LAMINA_KERNEL(conv_bf16_pieces_amx), LAMINA_KERNEL(conv_bf16_by_winograd_amx),
+       LAMINA_KERNEL(conv_bf16_takes_window_amx), LAMINA_KERNEL(conv_bf16_prepare_amx),
+       LAMINA_KERNEL(conv_bf16_scratch_amx), LAMINA_KERNEL(conv_bf16_packed_amx), LAMINA_KERNEL(conv_bf16_pack_amx),
+       true},
+      LAMINA_BFLOAT_GRADIENT(),
+      LAMINA_KERNEL(bf16_round_amx),
+      sizeof(bfloat_amx::x),
+      amx::tile_rows - 1}},
     LAMINA_KERNEL(bfloat_forms),
     LAMINA_KERNEL(bfloat_form),
+    LAMINA_KERNEL(bfloat_form_without_amx),
+#else
+    {LAMINA_BFLOAT_PRODUCTS(, bfloat_floats), {}, {}},
+    LAMINA_KERNEL(bfloat_forms),
+    LAMINA_KERNEL(bfloat_form),
+    LAMINA_KERNEL(bfloat_form),
+#endif
     LAMINA_KERNEL(round_to_half),
     LAMINA_KERNEL(round_to_bfloat),
 };

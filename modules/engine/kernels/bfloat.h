@@ -1,7 +1,7 @@
 // Products of float32 numbers rounded to bfloat16, with float32 sums.
 //
-// All forms sum in the same order: sets with a fused multiply-add give the same bits with and without bfloat16
-// instructions, except for denormal numbers.
+// All forms sum in the same order, except that with AMX: sets with a fused multiply-add give the same bits with and without
+// bfloat16 instructions, except for denormal numbers.
 #pragma once
 #include "conv.h"
 #include "gemm.h"
@@ -18,7 +18,8 @@ struct bfloat_weight_grad {
   std::size_t (*scratch_bytes)(const conv_plain_args* args) noexcept;
 };
 
-/// One form of the products: separate kernels, but all forms share the layout of packed weights.
+/// One form of the products: separate kernels, but all forms share the layout of packed weights; that of convolutions
+/// differs where `conv.by_amx` does.
 struct bfloat_products {
   /// A, C, bias and residual are float32; B is `prepacked`, in pairs of bfloat16 numbers.
   const gemm_functions* gemm;
@@ -27,6 +28,7 @@ struct bfloat_products {
   bfloat_weight_grad weight_grad;
   kernel round;              // args: bfloat_round_args
   std::size_t number_bytes;  // size of a rounded number
+  long rows_beyond;          // rows after the last one of a rounded operand that products read, but do not use
 };
 
 /// Rounds [rows, k] to the row format that the products of a form read, each row padded to an even number of elements.
@@ -46,10 +48,11 @@ struct rounded_floats_args {
 
 struct bfloat_functions {
   /// The product forms of this set, of which the processor supports the first `forms()`; `form()` is the index of the
-  /// fastest one.
-  bfloat_products products[2];
+  /// fastest one, `form_without_amx()` of those without AMX.
+  bfloat_products products[3];
   int (*forms)() noexcept;
   int (*form)() noexcept;
+  int (*form_without_amx)() noexcept;
   kernel round_to_half, round_to_bfloat;  // args: rounded_floats_args
 };
 LAMINA_FAMILY(bfloat_functions, bfloat);

@@ -133,7 +133,8 @@ struct conv_blocked_functions {
   kernel (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
-  kernel pack;  // args: conv_pack_args
+  kernel pack;          // args: conv_pack_args
+  bool by_amx = false;  // a layout of packed weights of its own
 };
 struct conv_pack_args {
   window w;

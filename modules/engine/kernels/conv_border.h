@@ -144,38 +144,59 @@ template <class T> LAMINA_COMPACT void repair_weight_grad(const conv_plain_args&
   }
 }
 
-/// Corrects a convolution in the blocked layout, depthwise or not; its packed filter has `filter_count` elements.
-template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a, long filter_count) {
+/// The windows of the results of a call in the blocked layout.
+struct part_of_map {
+  axis rows, columns;
+  LAMINA_INLINE explicit part_of_map(const conv_blocked_args& a) : rows(rows_of(a.w)), columns(columns_of(a.w)) {
+    const bool sequence = blocked::is_sequence(a.w);
+    if (!sequence) rows = part_of(rows, a.first_piece, a.piece_count);
+    else if (a.piece_count)
+      columns = part_of(columns, a.first_piece * blocked::piece_pixels(a.w), blocked::pixels_of_part(a));
+  }
+};
+/// Whether a result of a call in the blocked layout is not finite whose window crosses the border.
+LAMINA_COMPACT bool is_spoiled(const conv_blocked_args& a, const part_of_map& part) {
   using namespace blocked;
   const window& w = a.w;
-  const long out_image = divide_up(w.out_channels, block) * block * w.out_height * w.out_width;
-  if (all_finite<Form>(a.weight, filter_count, static_cast<const float*>(a.out) + a.first * out_image,
-                       a.count * out_image, a.piece_count == 0))
-    return;
-  const bool depthwise = w.groups > 1, sequence = is_sequence(w);
+  const auto& [rows, columns] = part;
+  const long out_plane = w.out_height * w.out_width, maps = divide_up(w.out_channels, block);
+  long first = 0, last = columns.results;  // results whose columns are all inside the map
+  while (first < last && columns.at(first).first > 0) ++first;
+  while (last > first && columns.at(last - 1).last < columns.taps) --last;
+  vec<float> sum = zero<float>();
+  for (long m = a.first * maps; m < (a.first + a.count) * maps; ++m) {
+    const float* row = a.out + (m * out_plane + a.first_piece * piece_pixels(w)) * block;
+    for (long y = 0; y < rows.results; ++y, row += w.out_width * block) {
+      const taps_inside h = rows.at(y);
+      const bool crosses = h.last - h.first < rows.taps;
+      for (long x = 0; x < columns.results; ++x) {
+        if (!crosses && x == first) x = last;
+        if (x < columns.results) sum = fma(load(row + x * block), zero<float>(), sum);
+      }
+    }
+  }
+  return reduce_add<float>(sum) != 0;
+}
+
+/// Corrects a convolution in the blocked layout of which is_spoiled(): `product(o, c, i, j, x)` multiplies a number of the
+/// filter for output channel o by the input x. `depthwise`: channel o of the image is the only one.
+template <class Product> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a, const part_of_map& part,
+                                                            bool depthwise, Product product) {
+  using namespace blocked;
+  const window& w = a.w;
   const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
   const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
   const long in_image = divide_up(w.channels, step) * step * in_plane;
   const long out_blocks = divide_up(w.out_channels, block);
-  const long kernel_row = steps_of<Form>(w.kernel_w * (depthwise ? 1 : step)) * block,
-             weight_block = w.kernel_h * kernel_row;
-  const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
   for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
     const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
     const long place = ((n * out_blocks + o / block) * out_plane + a.first_piece * piece_pixels(w)) * block + lane;
     const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
-    const float* weight = a.weight + o / block * weight_column + lane;
     repair(
-        sequence ? rows_of(w) : part_of(rows_of(w), a.first_piece, a.piece_count),
-        sequence && a.piece_count ? part_of(columns_of(w), a.first_piece * piece_pixels(w), pixels_of_part(a))
-                                  : columns_of(w),
-        ins, [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
+        part.rows, part.columns, ins,
+        [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
         [&](long c, long i, long j, long row, long column) {
-          const long tap = depthwise ? j : j * step + c % step;
-          const vec<float> lane(weight[c / step * weight_block + i * kernel_row + tap / Form::numbers * block]);
-          const vec<float> x(in[(c / step * in_plane + row * w.width + column) * step + c % step]);
-          return to_raw<float>(Form::rounded(x))[0] *
-                 to_raw<float>(Form::number_of(lane, static_cast<int>(tap % Form::numbers)))[0];
+          return product(o, c, i, j, in[(c / step * in_plane + row * w.width + column) * step + c % step]);
         },
         [&](double sum, long y, long x) {
           if (a.bias) sum += static_cast<double>(a.bias[o]);
@@ -184,6 +205,30 @@ template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args
           return a.clamp ? held(result, a.low, a.high) : result;
         });
   }
+}
+
+/// A number of a packed filter times an input: number `part` of the lane at `weight`.
+template <class Form> LAMINA_INLINE float product_of(const float* weight, long part, float x) {
+  return to_raw<float>(Form::rounded(vec<float>(x)))[0] *
+         to_raw<float>(Form::number_of(vec<float>(*weight), static_cast<int>(part)))[0];
+}
+/// The same for packed filters of the direct kernels, which have `filter_count` elements; depthwise or not.
+template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a, long filter_count) {
+  using namespace blocked;
+  const window& w = a.w;
+  const part_of_map part(a);
+  if (!is_spoiled(a, part) || all_finite<Form>(a.weight, filter_count)) return;
+  const bool depthwise = w.groups > 1;
+  const long step = a.planar_in && !depthwise ? 1 : block;
+  const long kernel_row = steps_of<Form>(w.kernel_w * (depthwise ? 1 : step)) * block,
+             weight_block = w.kernel_h * kernel_row;
+  const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
+  repair_blocked(a, part, depthwise, [&](long o, long c, long i, long j, float x) {
+    const long tap = depthwise ? j : j * step + c % step;
+    const float* filter = a.weight + o / block * weight_column + o % block;
+    return product_of<Form>(filter + c / step * weight_block + i * kernel_row + tap / Form::numbers * block,
+                            tap % Form::numbers, x);
+  });
 }
 
 }  // namespace border

@@ -92,7 +92,7 @@ template <class Form> LAMINA_INLINE std::size_t packed_size(long k, long n) {
 }
 
 /// One block of K and N of one product, for the loops over rows and tiles.
-template <class T> struct block {
+template <class T> struct product_block {
   long k, columns;
   const void* a;  // of type T if A gets packed, else of the type that tiles read
   const T* b;
@@ -104,7 +104,7 @@ template <class T> struct block {
 
 /// All rows times one block.  The outer loop is over panels of B: panels of A stream from L2 for each panel of B.
 template <class Form, bool PacksA, class T = typename Form::number>
-LAMINA_INLINE void run_block(const gemm_args& g, const block<T>& now, typename Form::x* packed_a) {
+LAMINA_INLINE void run_block(const gemm_args& g, const product_block<T>& now, typename Form::x* packed_a) {
   // Packed rows are interleaved (contiguous along M); rows that are rounded while packed are contiguous along K.
   constexpr bool rounds = Form::numbers > 1;
   const long steps = steps_of<Form>(now.k), packed_row = steps * Form::numbers;
@@ -150,7 +150,7 @@ template <class Form, class T = typename Form::number> LAMINA_INLINE void run_pr
   const bool epilogue = has_epilogue(g);
   for (long j = 0; j < g.n; j += g.column_block) {
     for (long p = 0; p == 0 || p < g.k; p += g.k_block) {
-      block<T> now;
+      product_block<T> now;
       now.k = smaller(g.k_block, g.k - p);
       now.columns = smaller(g.column_block, g.n - j);
       now.column = j;

@@ -142,12 +142,12 @@ void emit_integers(emission& e, const products& all) {
 }
 
 // Rounds A once, where otherwise each part would round it. The products run after the next stage.
-void round_rows(emission& e, products& all, product_type compute, way& by) {
-  const auto& f = detail::bfloat_products(compute, e.isa());
+void round_rows(emission& e, products& all, const kernels::bfloat_products& f, way& by) {
   auto& p = all.one;
   const std::int64_t row = (p.k + 1) / 2 * 2, count = all.count == 1 ? 1 : all.a.size(), each = p.m * row;
   by.a_bytes = static_cast<std::int64_t>(f.number_bytes);
-  by.a = {e.temporary(static_cast<std::size_t>(each * count * by.a_bytes)), count == 1 ? 0 : all.step.a, each};
+  by.a = {e.temporary(static_cast<std::size_t>((each * count + f.rows_beyond * row) * by.a_bytes)),
+          count == 1 ? 0 : all.step.a, each};
   for (std::int64_t i = 0; i < count; ++i)
     e.cut_for_threads(
         p.m, 8 * static_cast<double>(p.k),
@@ -192,7 +192,8 @@ void pack_now(emission& e, const products& all, way& by) {
 
 // The way for products with operands rounded to bfloat16; none if they stay float32.
 std::optional<way> bfloat_way(emission& e, products& all, const matmul_attributes& at, product_type compute) {
-  const auto& gemm = *detail::bfloat_products(compute, e.isa()).gemm;
+  const auto& f = detail::bfloat_products(compute, e.isa());
+  const auto& gemm = *f.gemm;
   way by{gemm, {}, {packed_b(e, gemm, all, at.transpose_b)}, true, 4};
   const bool known = static_cast<bool>(by.b.at);
   if (!known) {
@@ -203,7 +204,7 @@ std::optional<way> bfloat_way(emission& e, products& all, const matmul_attribute
   const auto& p = all.one;
   const bool many_parts = all.count == 1 && p.m >= 2 * gemm.tile_rows && p.n > 2 * gemm.panel_columns,
              rounds = many_parts || p.a_column != 1;
-  if (rounds) round_rows(e, all, compute, by);
+  if (rounds) round_rows(e, all, f, by);
   if (rounds || !known) e.stage();
   return by;
 }

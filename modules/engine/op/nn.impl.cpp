@@ -168,7 +168,7 @@ buffer_ref packed_weights(emission& e, const convolution& w, bool planar, bool t
   const bool rounds = rounds_operands(e, f), computed = f.by_winograd(&w, planar) != 0;
   const auto format = (computed ? 0x63770000u : 0x63760000u) | (planar ? 1u : 0u) |
                       static_cast<unsigned>(w.groups > 1) << 1 | (rounds ? 4u : 0u) | (turned ? 8u : 0u) |
-                      (w.large_tiles ? 16u : 0u) | static_cast<unsigned>(e.isa()) << 8 |
+                      (w.large_tiles ? 16u : 0u) | (f.by_amx ? 32u : 0u) | static_cast<unsigned>(e.isa()) << 8 |
                       static_cast<std::uint64_t>(w.sets - 1) << 32;
   return detail::packed_or_temporary(
       e, of ? of : e.of().inputs[1], [&] { return of ? e.operand(of) : e.in(1); }, format,

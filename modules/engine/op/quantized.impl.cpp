@@ -14,6 +14,7 @@ import :op.products;
 import :op.quantized;
 import :op.reduce;
 import :op.shape;
+import :op.switches;
 import :op.view;
 import :program;
 import :shape;
@@ -27,10 +28,7 @@ namespace {
 const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
 // The fastest form of products with any weights for this machine; if LAMINA_VNNI is 0, without dot products of bytes.
 int machine_form(const kernels::quantized_functions& f) {
-  static const bool without_vnni = [] {
-    const char* set = std::getenv("LAMINA_VNNI");
-    return set && std::string_view(set) == "0";
-  }();
+  static const bool without_vnni = detail::is_switched_off("LAMINA_VNNI");
   return without_vnni ? 0 : f.form();
 }
 // The form of products with weights of some bits. It distinguishes weights packed for different machines.
