@@ -13,7 +13,7 @@ const quantized_blocked_functions* blocks() { return functions().blocked; }
 std::vector<const quantized_blocked_convolutions*> convolutions() {
   std::vector<const quantized_blocked_convolutions*> all;
   if (const auto* f = blocks()) {
-    if (functions().form() == 1) all.push_back(&f->convolutions[1]);
+    if (functions().form_without_amx() == 1) all.push_back(&f->convolutions[1]);
     all.push_back(&f->convolutions[2]);
   }
   return all;

@@ -9,13 +9,14 @@ using namespace lamina::kernels;
 using kernel_test::buffer;
 
 inline const quantized_functions& functions() { return quantized_of(kernel_test::tested()); }
-/// Number of product forms for any weights that this machine can run.
-inline int forms() { return functions().form() + 1; }
-/// Those, and the one for weights of 7 bits.
+/// Number of product forms for any weights that this machine can run, without the one with AMX.
+inline int forms() { return functions().form_without_amx() + 1; }
+/// Those, the one for weights of 7 bits, and the one with AMX.
 inline std::vector<int> all_forms() {
   std::vector<int> all;
-  for (int form = 0; form < 3; ++form)
-    if (form < forms() || (form == 2 && functions().products[2].linear)) all.push_back(form);
+  for (int form = 0; form < forms(); ++form) all.push_back(form);
+  if (functions().products[2].linear) all.push_back(2);
+  if (functions().form() == quantized_form_of_amx) all.push_back(quantized_form_of_amx);
   return all;
 }
 

@@ -158,6 +158,8 @@ BOOST_AUTO_TEST_CASE(linear_of_all_small_sizes) {
 BOOST_AUTO_TEST_CASE(sums_of_extremes_are_exact) {
   check_linear(5, 40, 2000, true, true);
   check_linear(1, 10, 4097, false, true);
+  check_linear(300, 150, 64, true, true);  // more rows than are packed together
+  check_linear(33, 17, 260, false, true, 127);
   check_conv(sized({64, 9, 9, 8, 0, 0, 3, 3, 1, 1, 1, 1, 1, 1, 1}), 1, true);
 }
 
@@ -498,8 +500,9 @@ BOOST_AUTO_TEST_CASE(integer_sums_of_both_orders_of_weights) {
           fill(x, depth == 200), fill(w, depth == 200);
           const auto zero_point = static_cast<std::int8_t>(random_to(-128, 127));
           const long w_column = by_rows ? 1 : depth, w_depth = by_rows ? columns : 1;
-          for (int form = 0; form < forms(); ++form) {
+          for (const int form : all_forms()) {
             const auto& f = functions().products[form];
+            if (!f.sums) continue;
             buffer<std::int8_t> packed(f.linear_packed_bytes(columns, depth));
             pack_weights(f.linear_pack,
                          quantized_linear_pack_args{columns, depth, w_column, w_depth, w.data(), nullptr}, packed);

@@ -2,6 +2,7 @@
 #include "quantized.h"
 
 #include "block_linear.h"
+#include "quantized_amx.h"
 #include "quantized_blocked.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
@@ -29,8 +30,17 @@ LAMINA_INLINE std::int8_t quantized_number(float x, float scale, float low, floa
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
-/// Rows whose words are packed together.
-inline constexpr long rows_at_once = 48;
+/// Rows whose words are packed together, and for how many there is memory, a multiple of the rows that tiles read.
+template <class Form> inline constexpr long rows_at_once = 48;
+template <class Form> constexpr long rows_held(long count) {
+  return count < rows_at_once<Form> ? count : rows_at_once<Form>;
+}
+#if defined(__AVX512BW__)
+template <> inline constexpr long rows_at_once<by_tiles> = 128;
+template <> constexpr long rows_held<by_tiles>(long count) {
+  return parts_of(count < rows_at_once<by_tiles> ? count : rows_at_once<by_tiles>, amx::tile_rows) * amx::tile_rows;
+}
+#endif
 
 template <class Form> struct linear_layout {
   panel_layout<Form> panels;
@@ -40,7 +50,7 @@ template <class Form> struct linear_layout {
       : panels(parts_of(depth, Form::numbers)),
         row((panels.words * 4 + 63) / 128 * 128 + 64),
         rows(factor_bytes(columns)),
-        bytes(rows + static_cast<std::size_t>((count < rows_at_once ? count : rows_at_once) * row) + 64) {}
+        bytes(rows + static_cast<std::size_t>(rows_held<Form>(count) * row) + 64) {}
 };
 
 /// Packs the words [word, words) of a panel, one number at a time; adds to the sums of its columns.
@@ -96,9 +106,10 @@ template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_l
                                                                   long x_row, const std::int8_t* packed,
                                                                   std::int8_t* memory, Each each) {
   constexpr long step = 16 * Form::numbers;
-  for (long first = 0; first < count; first += rows_at_once) {
-    const long rows = count - first < rows_at_once ? count - first : rows_at_once;
-    const std::int8_t* x[rows_at_once];
+  constexpr long at_once = rows_at_once<Form>;
+  for (long first = 0; first < count; first += at_once) {
+    const long rows = count - first < at_once ? count - first : at_once;
+    const std::int8_t* x[at_once];
     for (long r = 0; r < rows; ++r) {
       const std::int8_t* from = from_x + (first + r) * x_row;
       std::int8_t* to = memory + has.rows + r * has.row;
@@ -111,9 +122,14 @@ template <class Form, class Each> LAMINA_INLINE void linear_tiles(const linear_l
         put_words<Form>(to, last);
       }
     }
-    filter_tiles<Form, false>(rows, columns, has.panels, nullptr, x, packed,
-                              [&](long r, int tall, long panel, int wide, const std::int32_t* sums)
-                                  __attribute__((always_inline)) { each(first + r, tall, panel, wide, sums); });
+    const auto tile = [&](long r, int tall, long panel, int wide, const std::int32_t* sums)
+                          __attribute__((always_inline)) { each(first + r, tall, panel, wide, sums); };
+#if defined(__AVX512BW__)
+    if constexpr (std::is_same_v<Form, by_tiles>)
+      amx_tiles(rows, columns, has.panels, memory + has.rows, has.row, packed, tile);
+    else
+#endif
+      filter_tiles<Form, false>(rows, columns, has.panels, nullptr, x, packed, tile);
   }
 }
 /// The sum of the packed weights of a column.
@@ -387,7 +403,8 @@ void LAMINA_KERNEL(dequantize_i8)(const void* args, void*) noexcept {
    &LAMINA_KERNEL(quantized_conv##suffix##_packed),                     \
    &LAMINA_KERNEL(quantized_conv##suffix##_order),                      \
    &LAMINA_KERNEL(quantized_linear##suffix##_pack),                     \
-   &LAMINA_KERNEL(quantized_conv##suffix##_pack)}
+   &LAMINA_KERNEL(quantized_conv##suffix##_pack),                       \
+   4}
 
 LAMINA_QUANTIZED_FORM(by_pairs, )
 LAMINA_INTEGER_FORM(by_pairs, )
@@ -395,12 +412,37 @@ LAMINA_INTEGER_FORM(by_pairs, )
 LAMINA_QUANTIZED_FORM(by_fours, _vnni)
 LAMINA_INTEGER_FORM(by_fours, _vnni)
 LAMINA_QUANTIZED_FORM(by_bytes, _bytes)
-int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
+int LAMINA_KERNEL(quantized_form_without_amx)() noexcept { return by_fours::there(); }
+#if defined(__AVX512BW__)
+void LAMINA_KERNEL(quantized_linear_amx)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const quantized_linear_args*>(args);
+  if (a.rows < least_rows_of_tiles) return linear<by_fours>(a, scratch);
+  const amx::session tiles;
+  linear<by_tiles>(a, scratch);
+}
+void LAMINA_KERNEL(integer_linear_amx)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const integer_linear_args*>(args);
+  if (a.rows < least_rows_of_tiles) return sums<by_fours>(a, scratch);
+  const amx::session tiles;
+  sums<by_tiles>(a, scratch);
+}
+std::size_t LAMINA_KERNEL(quantized_linear_amx_scratch)(const quantized_linear_args* a) noexcept {
+  const std::size_t terms = a->has_w_zero_point ? whole_lines(a->rows * 4) : 0;
+  return linear_layout<by_tiles>(a->rows, a->columns, a->depth).bytes + terms;
+}
+int LAMINA_KERNEL(quantized_form)() noexcept {
+  return by_tiles::there() ? quantized_form_of_amx : LAMINA_KERNEL(quantized_form_without_amx)();
+}
+#else
+int LAMINA_KERNEL(quantized_form)() noexcept { return LAMINA_KERNEL(quantized_form_without_amx)(); }
+#endif
 #elif defined(__aarch64__)
 LAMINA_QUANTIZED_FORM(by_fours, _dot)
 LAMINA_INTEGER_FORM(by_fours, _dot)
+int LAMINA_KERNEL(quantized_form_without_amx)() noexcept { return by_fours::there(); }
 int LAMINA_KERNEL(quantized_form)() noexcept { return by_fours::there(); }
 #else
+int LAMINA_KERNEL(quantized_form_without_amx)() noexcept { return 0; }
 int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 #endif
 
@@ -508,15 +550,26 @@ extern constinit const quantized_functions LAMINA_KERNEL(quantized) = {
 #if defined(__AVX2__)
     {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)),
      LAMINA_QUANTIZED_PRODUCTS(_vnni, &LAMINA_KERNEL(integer_linear_vnni), &LAMINA_KERNEL(integer_conv_vnni)),
-     LAMINA_QUANTIZED_PRODUCTS(_bytes, nullptr, nullptr)},
+     LAMINA_QUANTIZED_PRODUCTS(_bytes, nullptr, nullptr),
+#if defined(__AVX512BW__)
+     {&LAMINA_KERNEL(quantized_linear_amx), &LAMINA_KERNEL(quantized_conv_vnni), &LAMINA_KERNEL(integer_linear_amx),
+      &LAMINA_KERNEL(integer_conv_vnni), &LAMINA_KERNEL(quantized_linear_amx_scratch),
+      &LAMINA_KERNEL(quantized_conv_vnni_scratch), &LAMINA_KERNEL(quantized_linear_vnni_packed),
+      &LAMINA_KERNEL(quantized_conv_vnni_packed), &LAMINA_KERNEL(quantized_conv_vnni_order),
+      &LAMINA_KERNEL(quantized_linear_vnni_pack), &LAMINA_KERNEL(quantized_conv_vnni_pack), 2 * amx::tile_rows}},
+#else
+     {}},
+#endif
 #elif defined(__aarch64__)
     {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)),
      LAMINA_QUANTIZED_PRODUCTS(_dot, &LAMINA_KERNEL(integer_linear_dot), &LAMINA_KERNEL(integer_conv_dot)),
+     {},
      {}},
 #else
-    {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)), {}, {}},
+    {LAMINA_QUANTIZED_PRODUCTS(, &LAMINA_KERNEL(integer_linear), &LAMINA_KERNEL(integer_conv)), {}, {}, {}},
 #endif
     &LAMINA_KERNEL(quantized_form),
+    &LAMINA_KERNEL(quantized_form_without_amx),
     &LAMINA_KERNEL(quantized_average_pool),
     &LAMINA_KERNEL(quantized_add),
     &LAMINA_KERNEL(quantized_multiply),

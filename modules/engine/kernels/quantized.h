@@ -86,6 +86,9 @@ struct quantized_conv_pack_args {
 /// one is of Winograd convolutions, which compute pairs of rows.
 inline constexpr int conv_order_of_depthwise = 2, conv_order_of_converted = 3, conv_order_of_winograd = 5;
 
+/// Index of the product form with AMX.
+inline constexpr int quantized_form_of_amx = 3;
+
 /// One form of the products; each packs weights in its own layout. Results are the same. `sums` and `conv_sums` are
 /// null in the form for weights of 7 bits.
 struct quantized_products {
@@ -100,6 +103,7 @@ struct quantized_products {
   int (*conv_order)(const window* w) noexcept;  // layout of packed weights: must match to share them
   kernel linear_pack;                           // args: quantized_linear_pack_args
   kernel conv_pack;                             // args: quantized_conv_pack_args
+  long tile_rows;                               // rows of x are cut at multiples of this
 };
 
 /// y = saturated(round((a - a_zero_point) (a_scale / y_scale) + (b - b_zero_point) (b_scale / y_scale)) + y_zero_point) within
@@ -206,13 +210,15 @@ struct quantized_blocked_functions {
 struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
   /// The product forms of this set; `form()` returns the index of the fastest one for any weights that the processor
-  /// supports, 0 or 1. Where it is 0, the last one is faster for weights of 7 bits; null if the set has none.
-  quantized_products products[3];
+  /// supports, 0, 1 or `quantized_form_of_amx`, `form_without_amx()` that of the first two. Where it is 0, the third one is
+  /// faster for weights of 7 bits; null if the set has none. The one with AMX packs weights as the second one.
+  quantized_products products[4];
   int (*form)() noexcept;
+  int (*form_without_amx)() noexcept;
   kernel average_pool;  // args: quantized_average_args
   kernel add;           // args: quantized_add_args
   kernel multiply;      // args: quantized_add_args: (a - a_zero_point) (b - b_zero_point) (a_scale b_scale / y_scale)
-  /// [`form()`][4, 8 bits]; args: block_rows_args, block_linear_args
+  /// [`form_without_amx()`][4, 8 bits]; args: block_rows_args, block_linear_args
   kernel block_rows[2][2], block_linear[2][2];
   std::size_t (*block_rows_bytes)(const block_rows_args* args) noexcept;
   std::size_t (*block_linear_scratch_bytes)(const block_linear_args* args) noexcept;

@@ -26,18 +26,29 @@ namespace lamina {
 namespace {
 
 const kernels::quantized_functions& functions(const emission& e) { return kernels::quantized_of(e.isa()); }
-// The fastest form of products with any weights for this machine; if LAMINA_VNNI is 0, without dot products of bytes.
-int machine_form(const kernels::quantized_functions& f) {
+// The fastest form of products with any weights for this machine, without AMX, for which a process must ask the system;
+// if LAMINA_VNNI is 0, without dot products of bytes.
+int portable_form(const kernels::quantized_functions& f) {
   static const bool without_vnni = detail::is_switched_off("LAMINA_VNNI");
-  return without_vnni ? 0 : f.form();
+  return without_vnni ? 0 : f.form_without_amx();
 }
 // The form of products with weights of some bits. It distinguishes weights packed for different machines.
 int form_of(const kernels::quantized_functions& f, std::int64_t weight_bits = 8) {
-  const int any = machine_form(f);
+  const int any = portable_form(f);
   return any == 0 && weight_bits <= 7 && f.products[2].linear ? 2 : any;
 }
 const kernels::quantized_products& products(const emission& e, int form) { return functions(e).products[form]; }
 const kernels::quantized_products& products(const emission& e) { return products(e, form_of(functions(e))); }
+// Matrix products from weights that `products` of a form packed: with AMX where a process may use it, but not in a bundle;
+// results are the same.
+const kernels::quantized_products& matrix_products(const emission& e, int form) {
+  static const bool without_amx = detail::is_switched_off("LAMINA_AMX");
+  // Found once: to ask the processor takes longer than to emit a product.
+  static const bool has_amx =
+      !without_amx && kernels::quantized_of(lamina::isa::avx512).form() == kernels::quantized_form_of_amx;
+  const bool takes_amx = form == 1 && e.isa() == lamina::isa::avx512 && !e.compact();
+  return products(e, takes_amx && has_amx ? kernels::quantized_form_of_amx : form);
+}
 // Kernels that compute a result in channel blocks, which the planner chooses only where they are.
 const kernels::quantized_blocked_functions& blocks_of(const emission& e) { return *functions(e).blocked; }
 
@@ -193,7 +204,7 @@ bool twice(const quantized_conv2d_attributes& a, const shape& x, const shape& w)
 struct linear_call {
   std::int64_t all, columns, depth, rows;
   buffer_ref packed{};
-  std::int64_t panel_bytes = 0;
+  std::int64_t panel_bytes = 0, tile_rows = 0;
 
   linear_call(emission& e, int form, std::size_t weights, bool transposed) {
     const shape &w = e.in_type(weights).dims, &y = e.out_type(0).dims;
@@ -203,6 +214,7 @@ struct linear_call {
     if (all == 0) return;
     const auto& f = products(e, form);
     const auto bytes = f.linear_packed_bytes(columns, depth);
+    tile_rows = matrix_products(e, form).tile_rows;
     panel_bytes = static_cast<std::int64_t>(f.linear_packed_bytes(panel_columns, depth));
     const std::uint64_t format = 0x716c0000u | static_cast<std::uint64_t>(form) | (transposed ? 0x100u : 0u);
     packed = weights_of(e, weights, format, bytes, [&](buffer_ref from, buffer_ref to) {
@@ -218,7 +230,7 @@ struct linear_call {
     if (rows >= 16)
       emission::cut(
           rows, flops / static_cast<double>(rows),
-          [&](std::int64_t first, std::int64_t count) { part(first, count, 0, columns); }, 4e6, 4);
+          [&](std::int64_t first, std::int64_t count) { part(first, count, 0, columns); }, 4e6, tile_rows);
     else
       emission::cut(
           columns, flops / static_cast<double>(columns),
@@ -505,7 +517,7 @@ void quantized_linear::emit(emission& e) {
   const linear_call call(e, form, 3, at.transposed);
   if (call.all == 0) return;
   e.kernel("packed");
-  const auto& f = products(e, form);
+  const auto& f = matrix_products(e, form);
   call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     kernels::quantized_linear_args part{};
     part.rows = rows, part.columns = columns, part.depth = part.x_row = call.depth;
@@ -557,14 +569,14 @@ template <class Part> void emit_matrices(emission& e, bool transpose_b, std::siz
           of_size.has_w_zero_point = true;
           part(of_size, first.a + row * p.a_row, first.c + row * p.c_row, panels);
         },
-        4e6, 4);
+        4e6, matrix_products(e, form_of(functions(e))).tile_rows);
   }
 }
 }  // namespace
 
 void quantized_matmul::emit(emission& e) {
   const auto& at = e.attributes<attributes>();
-  const auto& f = products(e);
+  const auto& f = matrix_products(e, form_of(functions(e)));
   emit_matrices(e, at.transpose_b, 3,
                 [&](kernels::quantized_linear_args part, std::int64_t a, std::int64_t y, buffer_ref panels) {
                   part.to.low = static_cast<std::int32_t>(at.low), part.to.high = static_cast<std::int32_t>(at.high);
@@ -594,7 +606,7 @@ void integer_matmul::infer(const attributes& at, view<const tensor_type> in, inf
   else out.why = found.why;
 }
 void integer_matmul::emit(emission& e) {
-  const auto& f = products(e);
+  const auto& f = matrix_products(e, form_of(functions(e)));
   emit_matrices(e, e.attributes<attributes>().transpose_b, 2,
                 [&](const kernels::quantized_linear_args& of_size, std::int64_t a, std::int64_t y, buffer_ref panels) {
                   kernels::integer_linear_args part{};
@@ -617,10 +629,11 @@ void integer_linear::infer(const attributes& a, view<const tensor_type> in, infe
   if (const auto y = linear_result(in[0].dims, in[2].dims, a.transposed, out)) out.result(dtype::int32, *y);
 }
 void integer_linear::emit(emission& e) {
-  const linear_call call(e, form_of(functions(e)), 2, e.attributes<attributes>().transposed);
+  const int form = form_of(functions(e));
+  const linear_call call(e, form, 2, e.attributes<attributes>().transposed);
   if (call.all == 0) return;
   e.kernel("packed");
-  const auto& f = products(e);
+  const auto& f = matrix_products(e, form);
   call.cut([&](std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns) {
     kernels::integer_linear_args part{};
     part.rows = rows, part.columns = columns, part.depth = part.x_row = call.depth;
