@@ -15,6 +15,7 @@ std::vector<const quantized_blocked_convolutions*> convolutions() {
   if (const auto* f = blocks()) {
     if (functions().form_without_amx() == 1) all.push_back(&f->convolutions[1]);
     all.push_back(&f->convolutions[2]);
+    if (functions().form() == quantized_form_of_amx) all.push_back(&f->convolutions[quantized_form_of_amx]);
   }
   return all;
 }
@@ -131,7 +132,7 @@ window random_window(long max_channels) {
 BOOST_AUTO_TEST_SUITE(quantized_blocked)
 
 BOOST_AUTO_TEST_CASE(convolutions_of_random_windows) {
-  for (int i = 0; i < 300; ++i) check_conv(random_window(70), random_to(1, 3), i % 5 == 0, false, i % 2);
+  for (int i = 0; i < 300; ++i) check_conv(random_window(i % 3 ? 70 : 150), random_to(1, 3), i % 5 == 0, false, i % 2);
   for (int i = 0; i < 150; ++i) check_conv(random_window(8), random_to(1, 3), i % 5 == 0, true, i % 3 == 0);
 }
 

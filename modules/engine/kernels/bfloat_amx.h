@@ -1,6 +1,6 @@
 // Products of numbers rounded to bfloat16 with AMX: matrix products, and tiles of convolutions in channel blocks.
 #pragma once
-#include "amx.h"
+#include "amx_conv.h"
 #include "casts.h"
 #include "conv_border.h"
 #include "conv_prepare.h"
@@ -86,39 +86,12 @@ struct map_part {
   }
 };
 
-/// Pixels of a tile.
-inline constexpr long amx_pixels = 2 * amx::tile_rows;
-/// Maximum of bytes of the copy of an image, beside the weights in the second cache, unless a row of results needs more.
-inline constexpr long amx_copy_bytes = 512 * 1024;
+/// Numbers of a word of AMX.
+inline constexpr long amx_numbers = 2;
 /// Index of a decision of `prepare_amx`: rows of results for which pixels are copied together.
 inline constexpr int amx_row_group = 0;
 
-/// How a convolution is summed: from a copy of the image with pixels of some channels, in steps of words (two channels
-/// each) that are neighbors in the copy and in the filters.
-struct amx_layout {
-  long channels;       // of a pixel of the copy: two blocks, or 2 or 4 of an image in plain layout
-  long maps;           // copies of the image, each with these channels
-  long taps, words;    // steps of a row of the window, and words of a step
-  long filter_column;  // floats between the filters of neighboring output blocks
-
-  LAMINA_INLINE amx_layout(const window& w, bool planar)
-      : channels(!planar           ? 2 * block
-                 : w.channels <= 2 ? 2
-                                   : 4),
-        maps(planar ? 1 : divide_up(w.channels, channels)),
-        taps(planar ? 1 : w.kernel_w),
-        words(planar ? w.kernel_w * channels / 2 : amx::tile_rows),
-        filter_column(maps * w.kernel_h * taps * words * block) {}
-  /// Position of a number of a filter: the word among those of its output block, and which number of the word it is.
-  struct place {
-    long word;
-    int part;
-  };
-  LAMINA_INLINE place of(const window& w, long channel, long row, long column) const {
-    const long at = column * channels + channel % channels;  // in a row of the window
-    return {(channel / channels * w.kernel_h + row) * taps * words + at / 2, static_cast<int>(at % 2)};
-  }
-};
+LAMINA_INLINE amx::conv_layout amx_layout(const window& w, bool planar) { return {w, amx_numbers, planar}; }
 /// Whether an image is supported: in plain layout if a row of the window is one step.
 LAMINA_INLINE bool amx_takes_window(const window& w, bool planar) {
   if (!planar) return takes_window(w);
@@ -127,21 +100,19 @@ LAMINA_INLINE bool amx_takes_window(const window& w, bool planar) {
 
 /// Packs filters: [blocks of O][maps][rows of the window][taps][words][block].
 LAMINA_COMPACT void pack_amx(const window& w, bool planar, const filters& from, float* packed) {
-  const amx_layout has(w, planar);
-  const long blocks = divide_up(w.out_channels, block);
-  __builtin_memset(packed, 0, static_cast<std::size_t>(blocks * has.filter_column) * sizeof(float));
+  const amx::conv_layout has = amx_layout(w, planar);
+  __builtin_memset(packed, 0, static_cast<std::size_t>(divide_up(w.out_channels, block) * has.filter_bytes));
   auto* const to = reinterpret_cast<bfloat*>(packed);
   for (long o = 0; o < w.out_channels; ++o)
     for (long c = 0; c < w.channels; ++c)
       for (long t = 0; t < w.kernel_h * w.kernel_w; ++t) {
-        const amx_layout::place at = has.of(w, c, t / w.kernel_w, t % w.kernel_w);
-        to[2 * (o / block * has.filter_column + at.word * block + o % block) + at.part] =
+        const auto at = has.of(w, amx_numbers, c, t / w.kernel_w, t % w.kernel_w);
+        to[o / block * has.filter_bytes / 2 + (at.word * block + o % block) * amx_numbers + at.part] =
             convert<bfloat>(from(o, c, t));
       }
 }
 LAMINA_INLINE std::size_t amx_packed_bytes(const window& w, bool planar) {
-  return static_cast<std::size_t>(divide_up(w.out_channels, block) * amx_layout(w, planar).filter_column) *
-         sizeof(float);
+  return static_cast<std::size_t>(divide_up(w.out_channels, block) * amx_layout(w, planar).filter_bytes);
 }
 /// Packs sets of filters, such as those of the groups of a convolution, one after the other.
 LAMINA_INLINE void pack_amx_sets(const conv_pack_args& a) {
@@ -183,146 +154,80 @@ LAMINA_INLINE void join_planes(const float* from, long plane, long channels, int
   }
 }
 
-/// Copies rows and columns of an image, zeros outside the map, as bfloat16: [maps][rows][columns][channels].
+/// Copies rows and columns of an image, zeros outside the map, as bfloat16.
 LAMINA_COMPACT void join_pixels(const window& w, bool planar, const float* image, long first_row, long rows,
-                                long first_column, long columns, std::uint16_t* to) {
-  const amx_layout has(w, planar);
-  const long pixel = has.channels, plane = w.height * w.width, blocks = divide_up(w.channels, block);
-  const long before = smaller(larger(-first_column, 0), columns),
-             inside = larger(smaller(columns - before, w.width - larger(first_column, 0)), 0);
-  const auto clear = [&](long pixels) __attribute__((always_inline)) {
-    __builtin_memset(to, 0, static_cast<std::size_t>(pixels * pixel) * sizeof *to);
-    to += pixels * pixel;
-  };
-  for (long m = 0; m < has.maps; ++m)
-    for (long y = first_row; y < first_row + rows; ++y) {
-      if (y < 0 || y >= w.height || inside == 0) {
-        clear(columns);
-        continue;
-      }
-      clear(before);
-      const long at = y * w.width + larger(first_column, 0);
-      if (planar) {
-        LAMINA_NO_UNROLL for (long x = 0; x < inside; x += block) {
-          const int count = static_cast<int>(smaller(block, inside - x));
-          if (pixel == 2) join_planes<2>(image + at + x, plane, w.channels, count, to + x * pixel);
-          else join_planes<4>(image + at + x, plane, w.channels, count, to + x * pixel);
+                                long first_column, long columns, char* to) {
+  const amx::conv_layout has = amx_layout(w, planar);
+  const long pixel_bytes = has.pixel_bytes(amx_numbers), plane = w.height * w.width,
+             blocks = divide_up(w.channels, block);
+  amx::copy_image(
+      w, has.maps, pixel_bytes, first_row, rows, first_column, columns, to,
+      [=](char* at, long pixels)
+          __attribute__((always_inline)) { __builtin_memset(at, 0, static_cast<std::size_t>(pixels * pixel_bytes)); },
+      [=](char* at, long map, long position, long pixels) __attribute__((always_inline)) {
+        auto* numbers = reinterpret_cast<std::uint16_t*>(at);
+        if (!planar) {
+          const float* from = image + (2 * map * plane + position) * block;
+          join_blocks(from, 2 * map + 1 < blocks ? from + plane * block : nullptr, pixels, numbers);
+          return;
         }
-      } else {
-        const float* from = image + (2 * m * plane + at) * block;
-        join_blocks(from, 2 * m + 1 < blocks ? from + plane * block : nullptr, inside, to);
-      }
-      to += inside * pixel;
-      clear(columns - before - inside);
-    }
+        LAMINA_NO_UNROLL for (long x = 0; x < pixels; x += block) {
+          const int count = static_cast<int>(smaller(block, pixels - x));
+          if (has.channels == 2) join_planes<2>(image + position + x, plane, w.channels, count, numbers + x * 2);
+          else join_planes<4>(image + position + x, plane, w.channels, count, numbers + x * 4);
+        }
+      });
 }
 
-/// Results of some rows, for up to three blocks of output channels.
-struct amx_rows {
-  const window* w;
-  const amx_layout* layout;
-  const std::uint16_t* in;  // the copy that the first row reads
-  long copied_rows, line;   // of the copy, and pixels of its rows
-  long rows, columns;       // of results
-  const float *weight, *bias, *residual;
+/// Results of a call, for up to three blocks of output channels.
+struct amx_results {
+  const float *bias, *residual;
   float* out;
   long out_column;
   float low, high;
-};
 
-/// With stride 1, the pixels of all rows are one sequence, in which the last ones of a row of the copy have no result.
-template <int Columns> LAMINA_APART void run_amx_rows(const amx_rows& q) {
-  const window& w = *q.w;
-  const amx_layout& has = *q.layout;
-  const bool one = w.stride_h == 1 && w.stride_w == 1;
-  const long sequences = one ? 1 : q.rows, length = one ? (q.rows - 1) * q.line + q.columns : q.columns;
-  const long pixel_bytes = has.channels * 2, row_bytes = q.line * pixel_bytes, pixel = w.stride_w * pixel_bytes;
-  const long across = w.dilation_w * pixel_bytes, down = w.dilation_h * row_bytes, map = q.copied_rows * row_bytes,
-             tap_bytes = has.words * amx::row_bytes, column_bytes = has.filter_column * 4;
-  const vec<float> low(q.low), high(q.high);
-  const float* residual = q.residual;
-  float* out = q.out;
-  // Each tile prefetches a part of the weights of the next output blocks, which follow those of these.
-  const long tiles = sequences * divide_up(length, amx_pixels), lines = Columns * has.words;
-  long tile = 0;
-  for (long s = 0; s < sequences; ++s)
-    for (long x = 0; x < length; x += amx_pixels, ++tile) {
-      const long pixels = smaller(amx_pixels, length - x);
-      const long fetched_end = (tile + 1) * lines / tiles, fetched_lines = fetched_end - tile * lines / tiles;
-      const char* const in = reinterpret_cast<const char*>(q.in) + s * w.stride_h * row_bytes + x * pixel;
-      alignas(64) float held[amx_pixels][Columns][block];
-      amx::with_bands(pixels, [&]<int Bands>(std::integral_constant<int, Bands>) __attribute__((always_inline)) {
-        amx::sums<amx::bfloat_pairs, Bands, Columns> all;
-        amx::operand weights{reinterpret_cast<const char*>(q.weight), amx::row_bytes, column_bytes};
-        LAMINA_NO_UNROLL for (long c = 0; c < has.maps; ++c) LAMINA_NO_UNROLL for (long i = 0; i < w.kernel_h; ++i) {
-          amx::operand pixels_under{in + c * map + i * down, pixel, amx::tile_rows * pixel};
-          LAMINA_NO_UNROLL for (long j = 0; j < has.taps; ++j) {
-            const char* next = weights.at + Columns * column_bytes;
-            LAMINA_NO_UNROLL for (long l = fetched_end; l > 0; l -= has.words, next += column_bytes) {
-              const long end = smaller(l, has.words);
-              LAMINA_NO_UNROLL for (long k = larger(l - fetched_lines, 0); k < end; ++k)
-                  __builtin_prefetch(next + k * amx::row_bytes, 0, 2);
-            }
-            all.add(pixels_under, weights);
-            pixels_under.at += across;
-            weights.at += tap_bytes;
-          }
-        }
-        all.store(held);
-      });
-      long place = x % q.line;
-      LAMINA_NO_UNROLL for (long i = 0; i < pixels; ++i) {
-        if (place < q.columns) {
-          LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
-            vec<float> sum = load(held[i][j]);
-            if (residual) sum = sum + load(residual + j * q.out_column);
-            if (q.bias) sum = sum + load(q.bias + j * block);
-            store<float>(out + j * q.out_column, clamp<float>(sum, low, high));
-          }
-          out += block;
-          if (residual) residual += block;
-        }
-        if (++place == q.line) place = 0;
+  template <int Columns>
+  LAMINA_INLINE void operator()(const float (*sums)[Columns][block], long result, long count) const {
+    const vec<float> least(low), greatest(high);
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
+      const long at = result * block + j * out_column;
+      const vec<float> shift = bias ? load(bias + j * block) : zero<float>();
+      LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
+        vec<float> sum = load(sums[i][j]);
+        if (residual) sum = sum + load(residual + at + i * block);
+        store<float>(out + at + i * block, clamp<float>(sum + shift, least, greatest));
       }
     }
+  }
+};
+LAMINA_APART void run_amx_tiles(const amx::conv_part& part, const amx_results& results) {
+  amx::conv_tiles<amx::bfloat_pairs, float>(part, results);
 }
 
 /// Convolves images, or parts of them.
 LAMINA_COMPACT void run_amx(const conv_blocked_args& a, void* scratch) {
   const window& w = a.w;
   const bool planar = a.planar_in != 0;
-  const amx_layout has(w, planar);
-  const amx::session tiles(has.words);
-  auto* const copy = static_cast<std::uint16_t*>(scratch);
   const map_part part(a);
-  const long out_count = divide_up(w.out_channels, block), pixels = w.out_height * w.out_width;
+  const amx::conv_layout has = amx_layout(w, planar);
+  const amx::session tiles(has.words);
+  auto* const copy = static_cast<char*>(scratch);
+  const long out_count = divide_up(w.out_channels, block), pixels = w.out_height * w.out_width,
+             line = w.columns_under(part.columns);
   const long in_image = (planar ? w.channels : divide_up(w.channels, block) * block) * w.height * w.width,
              out_image = out_count * block * pixels;
-  amx_rows q{};
-  q.w = &w;
-  q.layout = &has;
-  q.in = copy;
-  q.line = w.columns_under(part.columns);
-  q.columns = part.columns;
-  q.out_column = pixels * block;
-  q.low = a.clamp ? a.low : -infinite;
-  q.high = a.clamp ? a.high : infinite;
   for (long n = a.first; n < a.first + a.count; ++n)
-    for (long done = 0; done < part.rows; done += q.rows) {
-      const long row = part.first_row + done;
-      q.rows = smaller(a.decision[amx_row_group], part.rows - done);
-      q.copied_rows = w.rows_under(q.rows);
-      join_pixels(w, planar, a.in + n * in_image, row * w.stride_h - w.pad_h, q.copied_rows,
-                  part.first_column * w.stride_w - w.pad_w, q.line, copy);
-      for (long o = 0; o < out_count; o += 3) {
+    for (long done = 0; done < part.rows; done += a.decision[amx_row_group]) {
+      const long row = part.first_row + done, rows = smaller(a.decision[amx_row_group], part.rows - done);
+      join_pixels(w, planar, a.in + n * in_image, row * w.stride_h - w.pad_h, w.rows_under(rows),
+                  part.first_column * w.stride_w - w.pad_w, line, copy);
+      for (long o = 0; o < out_count; o += amx::conv_columns) {
         const long at = n * out_image + (o * pixels + row * w.out_width + part.first_column) * block;
-        q.weight = a.weight + o * has.filter_column;
-        q.bias = a.bias ? a.bias + o * block : nullptr;
-        q.residual = a.residual ? a.residual + at : nullptr;
-        q.out = a.out + at;
-        if (out_count - o == 1) run_amx_rows<1>(q);
-        else if (out_count - o == 2) run_amx_rows<2>(q);
-        else run_amx_rows<3>(q);
+        run_amx_tiles(
+            {&w, has, copy, has.pixel_bytes(amx_numbers), w.rows_under(rows), line, rows, part.columns,
+             reinterpret_cast<const char*>(a.weight) + o * has.filter_bytes, smaller(out_count - o, amx::conv_columns)},
+            {a.bias ? a.bias + o * block : nullptr, a.residual ? a.residual + at : nullptr, a.out + at, pixels * block,
+             a.clamp ? a.low : -infinite, a.clamp ? a.high : infinite});
       }
     }
   if (a.repair) a.repair(&a);
@@ -334,11 +239,11 @@ LAMINA_COMPACT void repair_amx(const conv_blocked_args& a) {
   const bool planar = a.planar_in != 0;
   const long count = static_cast<long>(amx_packed_bytes(a.w, planar) / sizeof(float));
   if (!border::is_spoiled(a, part) || border::all_finite<bfloat_amx>(a.weight, count)) return;
-  const amx_layout has(a.w, planar);
+  const amx::conv_layout has = amx_layout(a.w, planar);
   border::repair_blocked(a, part, false, [&](long o, long c, long i, long j, float x) {
-    const amx_layout::place at = has.of(a.w, c, i, j);
-    return border::product_of<bfloat_amx>(a.weight + o / block * has.filter_column + at.word * block + o % block,
-                                          at.part, x);
+    const auto at = has.of(a.w, amx_numbers, c, i, j);
+    const float* filter = a.weight + o / block * has.filter_bytes / 4 + at.word * block + o % block;
+    return border::product_of<bfloat_amx>(filter, at.part, x);
   });
 }
 
@@ -349,22 +254,18 @@ LAMINA_INLINE long amx_pieces(const window& w, bool planar) {
   return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && amx_packed_bytes(w, planar) <= image) ? all : 0;
 }
 
-/// Bytes of the copy for `rows` rows of results.
-LAMINA_INLINE long amx_bytes(const conv_blocked_args& a, long rows) {
-  const amx_layout has(a.w, a.planar_in != 0);
-  return has.maps * a.w.rows_under(rows) * a.w.columns_under(map_part(a).columns) * has.channels * 2;
-}
 LAMINA_INLINE std::size_t amx_scratch_bytes(const conv_blocked_args& a) {
-  const long beyond =
-      (amx_pixels * a.w.stride_w + a.w.kernel_w) * amx::row_bytes;  // tiles read pixels after the last one
-  return static_cast<std::size_t>(amx_bytes(a, a.decision[amx_row_group]) + beyond);
+  const map_part part(a);
+  return static_cast<std::size_t>(
+      amx::copy_bytes(a.w, amx_layout(a.w, a.planar_in != 0), amx_numbers, a.decision[amx_row_group], part.columns) +
+      amx::bytes_beyond(a.w));
 }
 LAMINA_INLINE void prepare_amx(conv_blocked_args* a, void (*repair)(const void*) noexcept) {
   reset(a);
   const window& w = a->w;
-  long group = map_part(*a).rows;
-  while (group > 1 && amx_bytes(*a, group) > amx_copy_bytes) group = divide_up(group, 2);
-  a->decision[amx_row_group] = group;
+  const map_part part(*a);
+  a->decision[amx_row_group] =
+      amx::rows_together(w, amx_layout(w, a->planar_in != 0), amx_numbers, part.rows, part.columns);
   const bool pads = w.pad_h > 0 || w.pad_w > 0 || w.rows_under(w.out_height) > w.height + w.pad_h ||
                     w.columns_under(w.out_width) > w.width + w.pad_w;
   if (pads) a->repair = repair;

@@ -4,6 +4,7 @@
 #include "block_linear.h"
 #include "quantized_amx.h"
 #include "quantized_blocked.h"
+#include "quantized_blocked_amx.h"
 #include "quantized_conv.h"
 #include "quantized_depthwise.h"
 #include "quantized_depthwise_lanes.h"
@@ -471,6 +472,31 @@ int LAMINA_KERNEL(quantized_form)() noexcept { return 0; }
 
 LAMINA_QUANTIZED_BLOCKS(by_fours, _vnni)
 LAMINA_QUANTIZED_BLOCKS(by_bytes, _bytes)
+#if defined(__AVX512BW__)
+void LAMINA_KERNEL(quantized_blocked_conv_amx)(const void* args, void* scratch) noexcept {
+  const auto a = *static_cast<const quantized_blocked_args*>(args);
+  auto* memory = static_cast<std::int8_t*>(scratch);
+  if (!takes_tiles(a.w, a.plain_in != 0)) LAMINA_KERNEL(quantized_blocked_conv_vnni)(args, scratch);
+  else if (a.b) tile_conv<true>(a, memory);
+  else tile_conv<false>(a, memory);
+}
+void LAMINA_KERNEL(quantized_blocked_pack_amx)(const void* args, void* scratch) noexcept {
+  const auto& a = *static_cast<const quantized_blocked_pack_args*>(args);
+  if (!takes_tiles(a.w, a.plain_in != 0)) LAMINA_KERNEL(quantized_blocked_pack_vnni)(args, scratch);
+  else pack_tiles(a);
+}
+std::size_t LAMINA_KERNEL(quantized_blocked_amx_scratch)(const quantized_blocked_args* a) noexcept {
+  return takes_tiles(a->w, a->plain_in != 0) ? tile_layout(a->w, a->rows, a->blocks).bytes
+                                             : blocked_scratch<by_fours>(*a);
+}
+std::size_t LAMINA_KERNEL(quantized_blocked_amx_packed)(const window* w, int plain_in) noexcept {
+  return takes_tiles(*w, plain_in != 0) ? static_cast<std::size_t>(tile_layout(*w, w->out_height, 0).packed())
+                                        : blocked_packed<by_fours>(*w, plain_in != 0);
+}
+int LAMINA_KERNEL(quantized_blocked_amx_supports)(const window* w, int plain_in) noexcept {
+  return blocked_supports<by_fours>(*w, plain_in != 0);
+}
+#endif
 
 void LAMINA_KERNEL(quantized_average_pool_blocked)(const void* args, void*) noexcept {
   average_pool_of_blocks(*static_cast<const quantized_average_args*>(args));
@@ -487,7 +513,11 @@ void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
    &LAMINA_KERNEL(quantized_blocked##suffix##_packed), &LAMINA_KERNEL(quantized_blocked_conv##suffix),        \
    &LAMINA_KERNEL(quantized_blocked_pack##suffix)}
 static constinit const quantized_blocked_functions blocked_functions = {
-    {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes)},
+#if defined(__AVX512BW__)
+    {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes), LAMINA_BLOCKED_CONVOLUTIONS(_amx)},
+#else
+    {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes), {}},
+#endif
     &LAMINA_KERNEL(quantized_average_pool_blocked),
     &LAMINA_KERNEL(quantized_add_blocked),
     &LAMINA_KERNEL(quantized_table_blocked),

@@ -201,7 +201,7 @@ struct quantized_blocked_convolutions {
   kernel pack;  // args: quantized_blocked_pack_args
 };
 struct quantized_blocked_functions {
-  quantized_blocked_convolutions convolutions[3];  // as `quantized_functions::products`; null for the first form
+  quantized_blocked_convolutions convolutions[4];  // as `quantized_functions::products`; null for the first form
   kernel average_pool;                             // args: quantized_average_args
   kernel add;                                      // args: quantized_add_args; two tensors of the same shape
   kernel table;                                    // args: quantized_table_args
@@ -211,7 +211,8 @@ struct quantized_functions {
   kernel quantize, dequantize;  // args: quantize_args
   /// The product forms of this set; `form()` returns the index of the fastest one for any weights that the processor
   /// supports, 0, 1 or `quantized_form_of_amx`, `form_without_amx()` that of the first two. Where it is 0, the third one is
-  /// faster for weights of 7 bits; null if the set has none. The one with AMX packs weights as the second one.
+  /// faster for weights of 7 bits; null if the set has none. The one with AMX packs weights of matrix
+  /// products as the second one.
   quantized_products products[4];
   int (*form)() noexcept;
   int (*form_without_amx)() noexcept;

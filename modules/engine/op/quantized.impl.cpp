@@ -39,15 +39,17 @@ int form_of(const kernels::quantized_functions& f, std::int64_t weight_bits = 8)
 }
 const kernels::quantized_products& products(const emission& e, int form) { return functions(e).products[form]; }
 const kernels::quantized_products& products(const emission& e) { return products(e, form_of(functions(e))); }
-// Matrix products from weights that `products` of a form packed: with AMX where a process may use it, but not in a bundle;
-// results are the same.
-const kernels::quantized_products& matrix_products(const emission& e, int form) {
-  static const bool without_amx = detail::is_switched_off("LAMINA_AMX");
+// The form with AMX in place of the one with VNNI where a process may use it, but not in a bundle; results are the same.
+int with_amx(const emission& e, int form) {
+  static const bool without = detail::is_switched_off("LAMINA_AMX");
   // Found once: to ask the processor takes longer than to emit a product.
-  static const bool has_amx =
-      !without_amx && kernels::quantized_of(lamina::isa::avx512).form() == kernels::quantized_form_of_amx;
-  const bool takes_amx = form == 1 && e.isa() == lamina::isa::avx512 && !e.compact();
-  return products(e, takes_amx && has_amx ? kernels::quantized_form_of_amx : form);
+  static const bool there =
+      !without && kernels::quantized_of(lamina::isa::avx512).form() == kernels::quantized_form_of_amx;
+  return form == 1 && there && e.isa() == lamina::isa::avx512 && !e.compact() ? kernels::quantized_form_of_amx : form;
+}
+// Matrix products from weights that `products` of a form packed.
+const kernels::quantized_products& matrix_products(const emission& e, int form) {
+  return products(e, with_amx(e, form));
 }
 // Kernels that compute a result in channel blocks, which the planner chooses only where they are.
 const kernels::quantized_blocked_functions& blocks_of(const emission& e) { return *functions(e).blocked; }
@@ -342,7 +344,7 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
   if (y.size() == 0) return;
-  const int form = form_of(functions(e), at.weight_bits);
+  const int form = with_amx(e, form_of(functions(e), at.weight_bits));
   const auto& f = blocks_of(e).convolutions[form];
   const std::int64_t blocks = detail::divide_up(y.at(1), block_channels(e)), height = y.at(2);
   const bool depthwise = at.conv.groups > 1, plain = e.in(0).form == layout::plain;
