@@ -103,13 +103,18 @@ function(lamina_test name)
   endif()
 endfunction()
 
-# Registers a suite of a test once more for each instruction set with VNNI, as name.without_vnni.avx2: with the int8
+# Registers a suite of a test once more for each instruction set that has VNNI, or AMX, as name.without_vnni.avx2: with the
 # products of processors without it.
-function(lamina_test_without_vnni name suite)
-  foreach(set avx2 avx512)
+function(lamina_test_without instructions name suite)
+  set(sets avx512)
+  if(instructions STREQUAL VNNI)
+    list(APPEND sets avx2)
+  endif()
+  string(TOLOWER ${name}.without_${instructions} prefix)
+  foreach(set ${sets})
     if(set IN_LIST LAMINA_MACHINE_SETS)
-      add_test(NAME ${name}.without_vnni.${set} COMMAND ${name} --run_test=${suite})
-      set_tests_properties(${name}.without_vnni.${set} PROPERTIES LABELS unit ENVIRONMENT "LAMINA_ISA=${set};LAMINA_VNNI=0")
+      add_test(NAME ${prefix}.${set} COMMAND ${name} --run_test=${suite})
+      set_tests_properties(${prefix}.${set} PROPERTIES LABELS unit ENVIRONMENT "LAMINA_ISA=${set};LAMINA_${instructions}=0")
     endif()
   endforeach()
 endfunction()

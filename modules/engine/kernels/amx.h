@@ -15,7 +15,7 @@ namespace amx {
 /// Rows of a tile, bytes of a row, and the 32-bit numbers of a row: lanes of a sum.
 inline constexpr long tile_rows = 16, row_bytes = 64, row_lanes = 16;
 
-/// Whether the processor has AMX and the system lets this process use it, for which it asks.
+/// Whether the processor has AMX and the system lets this process use it, for which it asks. Kernels with AMX need that.
 inline int there() noexcept {
   unsigned a = 0, b = 0, c = 0, d = 0;
   constexpr unsigned saves_state = 1u << 27, bfloat = 1u << 22, tiles = 1u << 24, bytes = 1u << 25;
@@ -89,8 +89,13 @@ struct operand {
 template <class Product, int Bands, int Columns> struct sums {
   static_assert(Bands <= 2 && Columns <= 3);
 
-  LAMINA_INLINE sums() {
-    each([](auto tile) __attribute__((always_inline)) { amx::clear<tile>(); });
+  /// Begins at zero, or in each row at the numbers of `row`, [Columns * 16], if it is not null.
+  LAMINA_INLINE explicit sums(const void* row = nullptr) {
+    if (row)
+      each([row](auto tile) __attribute__((always_inline)) {
+        amx::load<tile>(static_cast<const char*>(row) + tile % 3 * row_bytes, 0);
+      });
+    else each([](auto tile) __attribute__((always_inline)) { amx::clear<tile>(); });
   }
   /// Adds a row of 64 bytes of A times 16 rows of B.
   LAMINA_INLINE void add(const operand& a, const operand& b) {
@@ -101,7 +106,7 @@ template <class Product, int Bands, int Columns> struct sums {
       columns_back<Columns - 1>(b);
     }
   }
-  /// Adds `words` times four bytes of a row of A, less than 64, times as many rows of B.
+  /// Adds fewer than 16 words of a row of A times as many rows of B.
   LAMINA_APART void add_rest(const operand& a, const operand& b, long words) {
     alignas(64) char rows[Bands * tile_rows][row_bytes], held[Columns][tile_rows][row_bytes];
     const auto inside = static_cast<__mmask16>((1u << words) - 1);
@@ -112,10 +117,9 @@ template <class Product, int Bands, int Columns> struct sums {
                            i < words ? _mm512_loadu_si512(b.at + j * b.next + i * b.row) : _mm512_setzero_si512());
     add({rows[0], row_bytes, tile_rows * row_bytes}, {held[0][0], row_bytes, tile_rows * row_bytes});
   }
-  /// Stores [Bands * 16][Columns * 16].
-  LAMINA_INLINE void store(void* to) const {
-    constexpr long row = Columns * row_bytes;
-    each([to](auto tile) __attribute__((always_inline)) {
+  /// Stores rows of Columns * 16 numbers with a stride in bytes.
+  LAMINA_INLINE void store(void* to, long row = Columns * row_bytes) const {
+    each([to, row](auto tile) __attribute__((always_inline)) {
       amx::store<tile>(static_cast<char*>(to) + tile / 3 * tile_rows * row + tile % 3 * row_bytes, row);
     });
   }

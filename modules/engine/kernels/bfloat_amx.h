@@ -22,30 +22,50 @@ namespace bfloat_product {
 /// Rows of C that a tile of a product computes: two bands.
 inline constexpr long amx_rows = 2 * amx::tile_rows;
 
+/// Whether the epilogue is a bias of columns alone, at which sums then begin.
+LAMINA_INLINE bool begins_at_bias(const gemm_args& g, int flags) {
+  return flags == gemm_finish && g.bias_column && !g.bias_row && !g.residual && !g.clamp;
+}
+
+/// Computes up to 32 rows of a panel of C.
+template <int Bands, int Columns> LAMINA_INLINE void amx_tile(long steps, const void* a, long a_step, const void* b,
+                                                              long rows, int columns, tile_end<float> end) {
+  constexpr long pair = 4, pairs = amx::row_bytes / pair, b_row = panel_columns<float> * pair;
+  constexpr int lanes = width<float>;
+  const bool biased = begins_at_bias(*end.args, end.flags);
+  alignas(64) float bias[Columns * lanes];
+  if (biased) {
+    end.flags = 0;
+    const float* from = static_cast<const float*>(end.args->bias_column) + end.column;
+    LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
+        store(bias + j * lanes,
+              load(from + j * lanes, first<float>(columns - j * lanes < lanes ? columns - j * lanes : lanes)));
+  }
+  amx::sums<amx::bfloat_pairs, Bands, Columns> all(biased ? bias : nullptr);
+  amx::operand x{static_cast<const char*>(a), a_step * 2, amx::tile_rows * a_step * 2},
+      w{static_cast<const char*>(b), b_row, amx::row_bytes};
+  long left = steps;
+  LAMINA_NO_UNROLL for (; left >= pairs; left -= pairs) {
+    all.add(x, w);
+    x.at += amx::row_bytes;
+    w.at += pairs * b_row;
+  }
+  if (left > 0) all.add_rest(x, w, left);
+  if (end.flags == 0 && rows == Bands * amx::tile_rows && columns == Columns * lanes)
+    return all.store(end.c, end.c_row * static_cast<long>(sizeof(float)));
+  alignas(64) float held[Bands * amx::tile_rows * Columns * lanes];
+  all.store(held);
+  finish_apart(held, static_cast<int>(rows), Columns, columns, end);
+}
 /// A tile of a matrix product; `Tall`: of the taller row panels.
 template <bool Tall> LAMINA_INLINE void run_amx_tile(long steps, const void* a, long a_step, const void* b, void* c,
                                                      long c_row, const gemm_args* args, long column, long row,
                                                      int flags, int columns) {
   const long rows = Tall ? args->tall_rows : args->short_rows;
-  constexpr long pair = 4, a_pairs = amx::row_bytes / pair, b_row = panel_columns<float> * pair;
-  amx::with_tiles(rows, parts(columns, width<float>),
-                  [&]<int Bands, int Columns>(std::integral_constant<int, Bands>, std::integral_constant<int, Columns>)
-                      __attribute__((always_inline)) {
-                        amx::sums<amx::bfloat_pairs, Bands, Columns> all;
-                        amx::operand x{static_cast<const char*>(a), a_step * 2, amx::tile_rows * a_step * 2},
-                            w{static_cast<const char*>(b), b_row, amx::row_bytes};
-                        long left = steps;
-                        LAMINA_NO_UNROLL for (; left >= a_pairs; left -= a_pairs) {
-                          all.add(x, w);
-                          x.at += amx::row_bytes;
-                          w.at += a_pairs * b_row;
-                        }
-                        if (left > 0) all.add_rest(x, w, left);
-                        alignas(64) float held[Bands * amx::tile_rows * Columns * width<float>];
-                        all.store(held);
-                        finish_apart(held, static_cast<int>(rows), Columns, columns,
-                                     tile_end<float>{static_cast<float*>(c), c_row, args, column, row, flags});
-                      });
+  amx::with_tiles(rows, parts(columns, width<float>), [&](auto bands, auto blocks) __attribute__((always_inline)) {
+    amx_tile<bands, blocks>(steps, a, a_step, b, rows, columns,
+                            {static_cast<float*>(c), c_row, args, column, row, flags});
+  });
 }
 
 struct amx_tiles {
