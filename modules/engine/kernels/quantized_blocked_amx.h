@@ -42,12 +42,14 @@ LAMINA_INLINE void pack_tiles(const quantized_blocked_pack_args& a) {
   for (long o = 0; o < w.out_channels; ++o) {
     std::int8_t* filter = a.packed + o / block_channels * has.of.filter_bytes + o % block_channels * numbers_of_tiles;
     std::int32_t sum = 0;
-    for (long c = 0; c < w.channels; ++c)
-      for (long t = 0; t < taps; ++t, ++from) {
-        const auto at = has.of.of(w, numbers_of_tiles, c, t / w.kernel_w, t % w.kernel_w);
-        filter[at.word * amx::row_bytes + at.part] = *from;
+    for (long c = 0; c < w.channels; ++c) {
+      const auto at = has.of.of(w, numbers_of_tiles, c, 0, 0);
+      std::int8_t* to = filter + at.word * amx::row_bytes + at.part;
+      for (long t = 0; t < taps; ++t, ++from, to += has.of.words * amx::row_bytes) {
+        *to = *from;
         sum += *from;
       }
+    }
     write(a.packed + has.sums_of(o), sum);
   }
 }
