@@ -616,6 +616,35 @@ BOOST_AUTO_TEST_CASE(blocked_of_bfloat) {
   BOOST_TEST(functions_of({.form = 0}).supports(&planes, 1) == 0);
 }
 
+// Filters of the convolution that is the gradient of another one's input: packed as if they were turned beforehand.
+BOOST_AUTO_TEST_CASE(turned_filters) {
+  for (int form = -1; form < bfloat().forms(); ++form)
+    for (int i = 0; i < 40; ++i) {
+      window w{};
+      w.groups = w.dilation_h = w.dilation_w = w.stride_h = w.stride_w = 1;
+      w.channels = random_to(1, 5 * lane_count()), w.out_channels = random_to(1, 5 * lane_count());
+      w.kernel_h = random_to(1, 5), w.kernel_w = i % 3 ? random_to(1, 5) : 1;
+      if (i % 3 == 0) w.kernel_h = 1;
+      w.height = w.width = 9;
+      w = sized(w);
+      const long taps = w.kernel_h * w.kernel_w;
+      const auto weight = random_values<float>(weight_size(w));
+      std::vector<float> turned(weight.size());
+      for (long o = 0; o < w.out_channels; ++o)
+        for (long c = 0; c < w.channels; ++c)
+          for (long t = 0; t < taps; ++t)
+            turned[at((o * w.channels + c) * taps + t)] = weight[at((c * w.out_channels + o) * taps + taps - 1 - t)];
+      const auto& f = functions_of({.form = form});
+      buffer<float> one(f.packed_bytes(&w, 0) / sizeof(float)), other(one.size());
+      const conv_pack_args of{w, weight.data(), one.data(), 0, 1, 1}, as{w, turned.data(), other.data(), 0, 0, 1};
+      f.pack(&of, nullptr);
+      f.pack(&as, nullptr);
+      BOOST_TEST((one.guards_intact() && other.guards_intact()));
+      BOOST_TEST(kernel_test::same_bits(std::as_const(one).data(), std::as_const(other).data(), one.size()),
+                 name(w) << "form " << form);
+    }
+}
+
 // Images of few channels in plain layout, which only the form with AMX reads.
 BOOST_AUTO_TEST_CASE(plain_images_of_bfloat) {
   constexpr int form = 2;

@@ -118,43 +118,34 @@ LAMINA_INLINE bool amx_takes_window(const window& w, bool planar) {
   return takes_window(w) && w.channels <= 4 && w.dilation_w == 1 && amx_layout(w, true).words <= amx::tile_rows;
 }
 
-/// Up to a block of numbers of each of a block of filters, `count` from number `at` of [channels][taps] on: a register has
-/// those of all filters.
-LAMINA_INLINE void load_filters(const window& w, const filters& from, long first_out, long at, long count,
-                                vec<float> (&r)[static_cast<std::size_t>(block)]) {
-  const long outs = smaller(block, w.out_channels - first_out), taps = w.kernel_h * w.kernel_w;
-  if (from.tap_step > 0) {
-    const float* rows = from.from + first_out * from.out_step + at;
-    const auto inside = first<float>(static_cast<int>(count));
-    LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] =
-        i < outs ? load(rows + i * from.out_step, inside) : zero<float>();
-    transpose<float>(r);
-    return;
-  }
-  float held[block]{};
-  LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
-    LAMINA_SMALL for (long o = 0; o < outs; ++o) held[o] = from(first_out + o, (at + i) / taps, (at + i) % taps);
-    r[i] = load(held);
-  }
-}
 /// Packs filters: [blocks of O][maps][rows of the window][taps][words][block].
 LAMINA_COMPACT void pack_amx(const window& w, bool planar, const filters& from, float* packed) {
   const amx::conv_layout has = amx_layout(w, planar);
-  const long taps = w.kernel_h * w.kernel_w, all = w.channels * taps;
+  const long taps = w.kernel_h * w.kernel_w;
+  const bool turned = from.tap_step < 0;
+  // Numbers that are neighbors in memory in each of the filters of a block: of all channels, or the taps of one, backward.
+  const long sets = turned ? w.channels : 1, together = turned ? taps : w.channels * taps;
   for (long o = 0; o < w.out_channels; o += block, packed += has.filter_bytes / 4) {
     __builtin_memset(packed, 0, static_cast<std::size_t>(has.filter_bytes));
-    for (long first = 0; first < all; first += block) {
-      vec<float> r[static_cast<std::size_t>(block)];
-      const long count = smaller(block, all - first);
-      load_filters(w, from, o, first, count, r);
-      LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
-        const long c = (first + i) / taps, t = (first + i) % taps;
-        const auto at = has.of(w, amx_numbers, c, t / w.kernel_w, t % w.kernel_w);
-        float* words = packed + at.word * block;
-        const float_bits bits = bfloat_bits(r[i]), held = __builtin_bit_cast(float_bits, to_raw<float>(load(words)));
-        store(words, from_bits(held | (at.part ? bits : bits >> 16)));
+    const long outs = smaller(block, w.out_channels - o);
+    for (long set = 0; set < sets; ++set)
+      for (long first_number = 0; first_number < together; first_number += block) {
+        const long count = smaller(block, together - first_number);
+        const float* rows = from.from + o * from.out_step + set * from.in_step + (turned ? 1 - taps : 0) + first_number;
+        const auto inside = first<float>(static_cast<int>(count));
+        vec<float> r[static_cast<std::size_t>(block)];
+        LAMINA_UNROLL for (int i = 0; i < block; ++i) r[i] =
+            i < outs ? load(rows + i * from.out_step, inside) : zero<float>();
+        transpose<float>(r);
+        LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
+          const long number = first_number + i, c = turned ? set : number / taps,
+                     t = turned ? taps - 1 - number : number % taps;
+          const auto at = has.of(w, amx_numbers, c, t / w.kernel_w, t % w.kernel_w);
+          float* words = packed + at.word * block;
+          const float_bits bits = bfloat_bits(r[i]), held = __builtin_bit_cast(float_bits, to_raw<float>(load(words)));
+          store(words, from_bits(held | (at.part ? bits : bits >> 16)));
+        }
       }
-    }
   }
 }
 LAMINA_INLINE std::size_t amx_packed_bytes(const window& w, bool planar) {
