@@ -26,13 +26,7 @@ struct tiles {
 };
 
 LAMINA_INLINE void prepare(gemm_args& g, const tiles& all) {
-  g.a_in_columns = 0;
-  g.row = nullptr;
-  g.a_step = g.a_row;
-  g.pack_b = 0;
-  g.packer_b = nullptr;
-  g.pack_a = g.rounded ? 0 : 1;
-  g.packer_a = g.rounded ? nullptr : all.packer;
+  round_while_packing(g, all.packer);
   cut_rows_evenly(g);
   g.tile_columns = (g.m == 1 ? row_panels : 1) * panel_columns<float>;
   const auto tile = [&](long rows, long columns) {
@@ -192,7 +186,7 @@ LAMINA_ALL_TILES(LAMINA_CONV_TILE_dots)
 LAMINA_CONV_FORM(_dots, bfloat_dots)
 
 long LAMINA_KERNEL(conv_bf16_pieces_amx)(const window* w, int planar_in) noexcept {
-  return blocked::amx_pieces(*w, planar_in != 0);
+  return blocked::pieces_or_channels(*w, blocked::amx_packed_bytes(*w, planar_in != 0));
 }
 int LAMINA_KERNEL(conv_bf16_by_winograd_amx)(const window*, int) noexcept { return 0; }
 int LAMINA_KERNEL(conv_bf16_takes_window_amx)(const window* w, int planar_in) noexcept {

@@ -73,13 +73,7 @@ struct amx_tiles {
   gemm_pack packer;
 };
 LAMINA_INLINE void prepare_amx(gemm_args& g, const amx_tiles& all) {
-  g.a_in_columns = 0;
-  g.row = nullptr;
-  g.a_step = g.a_row;
-  g.pack_b = 0;
-  g.packer_b = nullptr;
-  g.pack_a = g.rounded ? 0 : 1;
-  g.packer_a = g.rounded ? nullptr : all.packer;
+  round_while_packing(g, all.packer);
   g.tall_rows = amx_rows;
   g.tall_count = g.m / amx_rows;
   g.short_rows = larger(1, g.m % amx_rows);
@@ -153,13 +147,10 @@ LAMINA_INLINE std::size_t amx_packed_bytes(const window& w, bool planar) {
 }
 /// Packs sets of filters, such as those of the groups of a convolution, one after the other.
 LAMINA_INLINE void pack_amx_sets(const conv_pack_args& a) {
-  const window& w = a.w;
-  conv_pack_args set = a;
-  for (long i = 0; i < a.sets; ++i) {
-    pack_amx(w, a.planar_in != 0, filters(set), set.packed);
-    set.weight += w.out_channels * w.channels * w.kernel_h * w.kernel_w;
-    set.packed += amx_packed_bytes(w, a.planar_in != 0) / sizeof(float);
-  }
+  const bool planar = a.planar_in != 0;
+  each_set(a, amx_packed_bytes(a.w, planar), [&](const conv_pack_args& set) __attribute__((always_inline)) {
+    pack_amx(a.w, planar, filters(set), set.packed);
+  });
 }
 
 /// Rounds pixels of two channel blocks next to each other; zeros in place of the second if it is null.
@@ -282,13 +273,6 @@ LAMINA_COMPACT void repair_amx(const conv_blocked_args& a) {
     const float* filter = a.weight + o / block * has.filter_bytes / 4 + at.word * block + o % block;
     return border::product_of<bfloat_amx>(filter, at.part, x);
   });
-}
-
-/// Output rows or parts of a sequence, of which parts of an image consist, or 0 to cut it by channels: as `pieces`.
-LAMINA_INLINE long amx_pieces(const window& w, bool planar) {
-  const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  const long all = count_pieces(w);
-  return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && amx_packed_bytes(w, planar) <= image) ? all : 0;
 }
 
 LAMINA_INLINE std::size_t amx_scratch_bytes(const conv_blocked_args& a) {

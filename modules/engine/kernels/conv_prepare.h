@@ -162,28 +162,39 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
-/// Packs sets of filters, such as those of the groups of a convolution, one after the other.
+/// Calls pack(set) for sets of filters, such as those of the groups of a convolution, one after the other, with `bytes` of
+/// packed filters each.
+template <class Pack> LAMINA_INLINE void each_set(const conv_pack_args& a, std::size_t bytes, Pack pack) {
+  const window& w = a.w;
+  conv_pack_args set = a;
+  for (long i = 0; i < a.sets; ++i) {
+    pack(set);
+    set.weight += w.out_channels * w.channels * w.kernel_h * w.kernel_w;
+    set.packed += bytes / sizeof(float);
+  }
+}
+/// Packs sets of filters.
 template <class Form> LAMINA_INLINE void pack_sets(const conv_pack_args& a) {
   const window& w = a.w;
   const bool planar = a.planar_in != 0;
-  conv_pack_args set = a;
-  for (long i = 0; i < a.sets; ++i) {
+  each_set(a, packed_bytes<Form>(&w, a.planar_in), [&](const conv_pack_args& set) __attribute__((always_inline)) {
     if (takes_winograd(w, planar)) pack_winograd<Form>(w, filters(set), set.packed);
     else pack_weights<Form>(w, planar, filters(set), set.packed);
-    set.weight += w.out_channels * w.channels * w.kernel_h * w.kernel_w;
-    set.packed += packed_bytes<Form>(&w, a.planar_in) / sizeof(float);
-  }
+  });
 }
 
-/// Output rows, parts of a sequence or Winograd tiles of an image, or 0 to split it by channels: every part by rows
-/// reads all weights, every part by channels reads the whole image, unless the convolution is depthwise.
+/// Output rows or parts of a sequence, or 0 to split an image by channels: every part by rows reads all weights, every
+/// part by channels reads the whole image. `packed`: bytes of the packed weights.
+LAMINA_INLINE long pieces_or_channels(const window& w, std::size_t packed) {
+  const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
+  const long all = count_pieces(w);
+  return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && packed <= image) ? all : 0;
+}
+/// The same, or Winograd tiles of an image; a depthwise convolution is split by rows.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
   if (w.groups > 1) return w.out_height;
   if (takes_winograd(w, planar)) return winograd_tiles_of(w);
-  const auto image = static_cast<std::size_t>(w.channels * w.height * w.width) * sizeof(float);
-  const long all = count_pieces(w);
-  return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && packed_bytes<Form>(&w, planar) <= image) ? all
-                                                                                                                 : 0;
+  return pieces_or_channels(w, packed_bytes<Form>(&w, planar));
 }
 
 }  // namespace blocked

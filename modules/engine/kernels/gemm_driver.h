@@ -62,6 +62,17 @@ LAMINA_INLINE void cut_rows_evenly(gemm_args& g) {
   g.tall_count = g.tall_rows == g.short_rows ? panels : g.m - panels * g.short_rows;
 }
 
+/// Decides for prepacked B and an A that is rounded, or rounded while it is packed by `packer`.
+LAMINA_INLINE void round_while_packing(gemm_args& g, gemm_pack packer) {
+  g.a_in_columns = 0;
+  g.row = nullptr;
+  g.a_step = g.a_row;
+  g.pack_b = 0;
+  g.packer_b = nullptr;
+  g.pack_a = g.rounded ? 0 : 1;
+  g.packer_a = g.rounded ? nullptr : packer;
+}
+
 /// Sets the block sizes of the loops; requires pack_b, tile_columns and the row panels.
 template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   constexpr long size = sizeof(typename Form::number);
