@@ -670,6 +670,119 @@ BOOST_AUTO_TEST_CASE(plain_images_of_bfloat) {
   BOOST_TEST(taken > 100);
 }
 
+// Images of bfloat16 numbers in pairs of channel blocks, as they are and copied, and parts by channels: the same bits as
+// from images of float32, whose results are rounded then. Only the form with AMX has them.
+BOOST_AUTO_TEST_CASE(rounded_images) {
+  constexpr int form = 2;
+  if (bfloat().forms() <= form) return;
+  const auto& f = functions_of({.form = form});
+  const long lanes = lane_count();
+  int taken = 0, in_place = 0;
+  for (int i = 0; i < 300; ++i) {
+    window w{};
+    w.groups = w.dilation_w = 1, w.dilation_h = i % 7 ? 1 : 2;
+    w.channels = random_to(1, 5 * lanes), w.out_channels = random_to(1, 8 * lanes);
+    w.kernel_h = w.kernel_w = i % 3 ? random_to(1, 5) : 1;
+    w.stride_h = random_to(1, 2), w.stride_w = i % 4 ? w.stride_h : random_to(1, 3);
+    w.pad_h = i % 3 ? random_to(0, w.kernel_h) : 0, w.pad_w = i % 3 ? random_to(0, w.kernel_w) : 0;
+    w.height = i % 11 ? random_to(1, 20) : 1, w.width = i % 11 ? random_to(1, 40) : random_to(60, 900);
+    if (!fits(w)) continue;
+    w = sized(w);
+    ++taken;
+    const long images = random_to(1, 2), pixels = w.height * w.width, results = w.out_height * w.out_width,
+               outs = up(w.out_channels) / lanes, pairs = (outs + 1) / 2;
+    // [images][channels][pixels] in pairs of blocks, and what kernels may read after it.
+    const auto as_pairs = [&](const std::vector<float>& from, long channels, long map) {
+      const long count = (channels + 2 * lanes - 1) / (2 * lanes), numbers = images * count * map * 2 * lanes;
+      buffer<std::uint16_t> to(at(numbers + rounded_slack / 2));
+      for (long k = 0; k < numbers; ++k) to[at(k)] = 0;
+      for (long k = numbers; k < numbers + rounded_slack / 2; ++k) to[at(k)] = 0x7fc0;
+      for (long n = 0; n < images; ++n)
+        for (long c = 0; c < channels; ++c)
+          for (long x = 0; x < map; ++x)
+            to[at(((n * count + c / (2 * lanes)) * map + x) * 2 * lanes + c % (2 * lanes))] =
+                static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(from[at((n * channels + c) * map + x)]) >> 16);
+      return to;
+    };
+    const auto in = read_by({.form = form}, random_values<float>(images * in_size(w))),
+               residual = read_by({.form = form}, random_values<float>(images * out_size(w)));
+    auto weight = random_values<float>(weight_size(w));
+    spoil(weight, i % 5 ? numbers::finite : numbers::any);
+    auto bias = random_values<float>(w.out_channels);
+    bias.resize(at(2 * up(w.out_channels)));
+    buffer<float> packed(f.packed_bytes(&w, 0) / sizeof(float));
+    const conv_pack_args pack{w, weight.data(), packed.data(), 0, 0, 1};
+    f.pack(&pack, nullptr);
+    const auto blocks = blocked_form(in.data(), images, w.channels, pixels),
+               added = blocked_form(residual.data(), images, w.out_channels, results);
+    const auto half = as_pairs(in, w.channels, pixels), half_added = as_pairs(residual, w.out_channels, results);
+    conv_blocked_args a{};
+    a.w = w;
+    a.count = images;
+    a.in = blocks.data(), a.weight = std::as_const(packed).data(), a.bias = bias.data();
+    a.residual = i % 2 ? added.data() : nullptr;
+    a.low = -0.25f, a.high = 1.5f, a.clamp = i % 4 == 0;
+    buffer<float> whole(at(images * up(w.out_channels) * results));
+    a.out = whole.data();
+    run_blocked(a, f, 1);
+    std::vector<float> plain(at(images * out_size(w)));  // those results, rounded
+    for (long n = 0; n < images; ++n)
+      for (long c = 0; c < w.out_channels; ++c)
+        for (long x = 0; x < results; ++x)
+          plain[at((n * w.out_channels + c) * results + x)] =
+              kernel_test::rounded_to_bfloat(whole[at(((n * outs + c / lanes) * results + x) * lanes + c % lanes)]);
+    const auto expected = as_pairs(plain, w.out_channels, results);
+    BOOST_TEST_CONTEXT(name(w) << "images " << images << " case " << i) {
+      buffer<std::uint16_t> out(at(images * pairs * results * 2 * lanes));
+      const auto check = [&](const char* what) {
+        BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), std::as_const(expected).data(), out.size()), what);
+        BOOST_TEST(out.guards_intact());
+        for (auto& x : out) x = 0x4242;
+      };
+      a.out = reinterpret_cast<float*>(out.data()), a.rounded_out = 1;
+      run_blocked(a, f, 1);
+      check("rounded results");
+      a.in = reinterpret_cast<const float*>(half.data()), a.rounded_in = 1;
+      in_place += f.reads_in_place(&a);
+      if (a.residual) a.residual = reinterpret_cast<const float*>(half_added.data()), a.rounded_residual = 1;
+      run_blocked(a, f, 1);
+      check("rounded images");
+      // Parts by channels of each image, which read a copy of it.
+      for (const bool rounded : {false, true}) {
+        const long maps = conv_join_args::maps_of(w, lanes, false);
+        buffer<std::byte> copies(at(images) * f.joined_bytes(&w, 0));
+        for (auto& x : copies) x = std::byte{0xff};
+        conv_join_args join{
+            w, rounded ? static_cast<const void*>(half.data()) : blocks.data(), copies.data(), 0, 1, 0, rounded};
+        for (join.first = 0; join.first < images * maps; ++join.first) f.join(&join, nullptr);
+        BOOST_TEST(copies.guards_intact());
+        a.joined_in = 1, a.rounded_in = rounded;
+        const long cut = 2 * random_to(0, (outs - 1) / 2);
+        for (long n = 0; n < images; ++n)
+          for (const long first : {0L, cut}) {
+            const long count = first == 0 && cut > 0 ? cut : outs - first;
+            conv_blocked_args part = a;
+            part.count = 1;
+            part.whole_out_channels = w.out_channels;
+            part.w.out_channels = std::min(count * lanes, w.out_channels - first * lanes);
+            part.in = reinterpret_cast<const float*>(copies.data() + at(n) * f.joined_bytes(&w, 0));
+            window before = w;
+            before.out_channels = first * lanes;
+            part.weight += f.packed_bytes(&before, 0) / sizeof(float), part.bias += first * lanes;
+            const long place = (n * pairs + first / 2) * results * 2 * lanes;  // of numbers
+            part.out = reinterpret_cast<float*>(out.data() + place);
+            if (a.residual) part.residual = reinterpret_cast<const float*>(half_added.data() + place);
+            run_blocked(part, f, 1);
+            if (cut == 0) break;
+          }
+        check(rounded ? "copies of rounded images" : "copies of images");
+        a.joined_in = 0, a.rounded_in = 1;
+      }
+    }
+  }
+  BOOST_TEST((taken > 200 && in_place > 20));
+}
+
 // The gradient of the weights from numbers rounded to bfloat16, in every form that the machine has.
 BOOST_AUTO_TEST_CASE(weight_gradients_of_bfloat) {
   std::vector<std::vector<float>> found[3];

@@ -103,6 +103,22 @@ void check_conv(const quantized_blocked_convolutions* f, const window& w, long i
     const auto got = in_plain(out.data(), images, w.out_channels, pixels);
     BOOST_TEST(kernel_test::same_bits(got.data(), expected.data(), expected.size()));
     BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
+    // From copies of the images, which parts by channels share.
+    const std::size_t image = f->join ? f->joined_bytes(&w, plain_in) : 0;
+    if (image == 0) return;
+    buffer<std::int8_t> copies(at(images) * image, 1);
+    quantized_join_args join{w, blocked.data(), p.to.x_zero_point, copies.data(), 0, 1};
+    for (; join.first < images * quantized_join_args::maps_of(w); ++join.first) f->join(&join, nullptr);
+    BOOST_TEST(copies.guards_intact());
+    for (auto& v : out) v = 77;
+    a.joined_in = 1, a.in = copies.data();
+    a.first = 0, a.count = images, a.rows = w.out_height;
+    if (a.first_block = 0, a.blocks = first; first) run();
+    a.first_block = first, a.blocks = all - first;
+    run();
+    const auto again = in_plain(out.data(), images, w.out_channels, pixels);
+    BOOST_TEST(kernel_test::same_bits(again.data(), expected.data(), expected.size()));
+    BOOST_TEST((out.guards_intact() && scratch.guards_intact()));
   }
 }
 

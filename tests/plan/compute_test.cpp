@@ -1,10 +1,13 @@
 // Plans that compute products with weights in bfloat16, against float32 plans over operands rounded beforehand.
 #include <boost/test/unit_test.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 import lamina;
@@ -122,6 +125,90 @@ BOOST_AUTO_TEST_CASE(convolutions_round_their_operands) {
       [](small_graph& g, const value& x, const array& a) { return conv2d(x, g.state("w", a), {.padding = {1, 1}}); });
   BOOST_TEST(lines_in_bfloat(*all.planned) == 1u);
   BOOST_TEST(relative_error(all.rounds, all.of_whole) < 1e-2);
+}
+
+namespace {
+std::int64_t images_in_bfloat(const plan& p) {
+  return std::count_if(p.lines().begin(), p.lines().end(), [](const auto& l) { return l.form == layout::rounded; });
+}
+/// Whether convolutions in bfloat16 take the kernels that read and write images in bfloat16.
+bool stores_images_in_bfloat(const plan& p) {
+  const char* on = std::getenv("LAMINA_AMX");
+  return p.isa() == isa::avx512 && __builtin_cpu_supports("amx-bf16") && (!on || std::string_view(on) != "0");
+}
+}  // namespace
+
+// Images between convolutions that round them are stored in bfloat16: as outputs they stay float32, with the same bits.
+BOOST_AUTO_TEST_CASE(images_between_convolutions_are_stored_rounded) {
+  for (const std::int64_t side : {9, 40})
+    for (const int channels : {24, 64}) {
+      const auto run = [&](bool whole, int threads, std::int64_t* rounded = nullptr) {
+        small_graph g;
+        value x = g.input(real({2, 20, side, side}, 1));
+        std::vector<value> between;
+        const auto conv = [&](const char* name, std::int64_t outs, std::int64_t kernel, std::int64_t stride) {
+          const value w = g.state(name,
+                                  real({outs, x.shape()[1].code, kernel, kernel}, static_cast<int>(outs), -.2, .2)),
+                      b = g.state(std::string(name) + "b", real({1, outs, 1, 1}, 3));
+          x = relu(conv2d(x, w, {.stride = {stride, stride}, .padding = {kernel / 2, kernel / 2}}) + b);
+          between.push_back(x);
+        };
+        conv("first", channels, 3, 1);
+        conv("pixels", 40, 1, 1);
+        conv("window", 80, 3, 1);
+        conv("odd", 33, 1, 2);
+        conv("after", 48, 5, 1);
+        conv("last", 17, 1, 1);
+        x = max_pool2d(x, {.kernel_size = 2});
+        g.output(x);
+        if (whole)
+          for (const auto& v : between) g.p.output("z" + std::to_string(&v - between.data()), v);
+        const auto result = g.run(in_bfloat, threads)[0];
+        if (rounded) {
+          *rounded = images_in_bfloat(*g.plan);
+          BOOST_TEST(*rounded == (!whole && stores_images_in_bfloat(*g.plan) ? 5 : 0));
+        }
+        return result;
+      };
+      std::int64_t rounded = 0;
+      const auto found = run(false, 1, &rounded), expected = run(true, 1, &rounded);
+      BOOST_TEST_CONTEXT(side << " with " << channels << " channels") {
+        BOOST_TEST(same_bits(found, expected));
+        for (int threads = 2; threads <= 4; ++threads) BOOST_TEST(same_bits(found, run(false, threads)));
+      }
+    }
+}
+
+// A sum with an image that is stored in bfloat16 reads it rounded; other readers keep it float32.
+BOOST_AUTO_TEST_CASE(residuals_of_rounded_images) {
+  for (const bool read_by_mean : {false, true}) {
+    const auto run = [&](const pass_options& o, int threads, std::int64_t* rounded = nullptr) {
+      small_graph g;
+      int seed = 1;
+      const auto conv = [&](const value& x, std::int64_t outs, std::int64_t kernel) {
+        const auto name = "w" + std::to_string(++seed);
+        const value w = g.state(name, real({outs, x.shape()[1].code, kernel, kernel}, seed, -.1, .1));
+        return conv2d(x, w, {.padding = {kernel / 2, kernel / 2}});
+      };
+      const value x = conv(g.input(real({1, 32, 28, 28}, 1)), 80, 1);
+      const value shortcut = conv(x, 128, 1);
+      value y = relu(conv(relu(conv(x, 48, 3)), 128, 1) + shortcut);
+      y = relu(conv(relu(conv(y, 64, 3)), 128, 1) + y);
+      if (read_by_mean) g.p.output("mean", reduce_mean(y, {.axes = {2, 3}}));
+      g.output(conv(y, 40, 1));
+      const auto result = g.run(o, threads).back();
+      if (rounded) {
+        *rounded = images_in_bfloat(*g.plan);
+        BOOST_TEST(*rounded == (stores_images_in_bfloat(*g.plan) ? read_by_mean ? 5 : 6 : 0));
+      }
+      return result;
+    };
+    std::int64_t rounded = 0;
+    const auto found = run(in_bfloat, 1, &rounded), expected = run({}, 1);
+    BOOST_TEST(relative_error(found, expected) < 1e-2);
+    BOOST_TEST(relative_error(found, expected) > 1e-4);
+    for (int threads = 2; threads <= 4; ++threads) BOOST_TEST(same_bits(found, run(in_bfloat, threads)));
+  }
 }
 
 // Fast convolutions: a small error, the same bits for threads and batches, and nothing else changes.

@@ -31,9 +31,7 @@ inline json json_of(const lamina::tensor_type& t) {
   return all;
 }
 
-inline const char* layout_of(const lamina::plan_line& l) {
-  return l.form == lamina::layout::blocked ? "blocked" : "plain";
-}
+inline std::string layout_of(const lamina::plan_line& l) { return std::string(lamina::name_of(l.form)); }
 // One line of a plan: an operation.
 inline json json_of(const lamina::plan_line& l) {
   return {{"operation", l.what},    {"where", l.where},   {"result", text_of(l.result)},

@@ -118,15 +118,61 @@ LAMINA_INLINE long rows_together(const window& w, const conv_layout& has, long n
   return rows;
 }
 
-/// Copies rows and columns of an image with what is outside the map: [maps][rows][columns][pixel_bytes]. `clear(to,
+/// Number of blocks of output channels that are computed together if so many are left: no single one after three.
+LAMINA_INLINE long columns_together(long left) {
+  return left == 2 || left == 4 ? 2 : left < conv_columns ? left : conv_columns;
+}
+
+/// Pixels of an image in memory, as tiles read them.
+struct conv_image {
+  const char* at;
+  long rows, line;  // of a map; line: pixels of a row
+};
+/// Images [first, first + count), rows and columns of results, and the blocks of output channels whose filters these are.
+struct conv_call {
+  const window* w;
+  conv_layout layout;
+  long pixel_bytes;
+  long first, count;
+  long first_row, rows, first_column, columns;
+  const char* filters;
+  long blocks;
+  long rows_together;  // rows of results whose pixels are copied together
+  char* copy;          // null: images are read in place
+};
+/// Calls tiles(part, image, row, block) for the results of a call from a row and a block of output channels on. Pixels are
+/// those of image(n), beginning with what result 0 of the map reads, or what join(n, row, rows, line, to) copies.
+template <class Image, class Join, class Tiles>
+LAMINA_INLINE void conv_images(const conv_call& q, Image image, Join join, Tiles tiles) {
+  const window& w = *q.w;
+  const auto smaller = [](long a, long b) { return a < b ? a : b; };
+  for (long n = q.first; n < q.first + q.count; ++n)
+    for (long done = 0; done < q.rows; done += q.rows_together) {
+      const long row = q.first_row + done, rows = smaller(q.rows_together, q.rows - done);
+      conv_image in{q.copy, w.rows_under(rows), w.columns_under(q.columns)};
+      if (q.copy) join(n, row, in.rows, in.line, q.copy);
+      else {
+        in = image(n);
+        in.at += (row * w.stride_h * in.line + q.first_column * w.stride_w) * q.pixel_bytes;
+      }
+      for (long o = 0, together; o < q.blocks; o += together) {
+        together = columns_together(q.blocks - o);
+        tiles(conv_part{q.w, q.layout, in.at, q.pixel_bytes, in.rows, in.line, rows, q.columns,
+                        q.filters + o * q.layout.filter_bytes, together},
+              n, row, o);
+      }
+    }
+}
+
+/// Copies rows and columns of maps of an image with what is outside: [maps][rows][columns][pixel_bytes]. `clear(to,
 /// pixels)` writes pixels outside, `join(to, map, position, pixels)` those of a map from a position of a row on.
-template <class Clear, class Join> LAMINA_INLINE void copy_image(const window& w, long maps, long pixel_bytes,
-                                                                 long first_row, long rows, long first_column,
-                                                                 long columns, char* to, Clear clear, Join join) {
+template <class Clear, class Join>
+LAMINA_INLINE void copy_image(const window& w, long first_map, long maps, long pixel_bytes, long first_row, long rows,
+                              long first_column, long columns, char* to, Clear clear, Join join) {
   const long from = first_column < 0 ? 0 : first_column, skipped = first_column < 0 ? -first_column : 0;
   const long before = skipped < columns ? skipped : columns, left = w.width - from;
   const long inside = left <= 0 ? 0 : columns - before < left ? columns - before : left;
-  for (long m = 0; m < maps; ++m)
+  for (long m = first_map; m < first_map + maps; ++m)
     for (long y = first_row; y < first_row + rows; ++y, to += columns * pixel_bytes) {
       if (y < 0 || y >= w.height || inside == 0) {
         clear(to, columns);

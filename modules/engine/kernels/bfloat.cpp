@@ -211,6 +211,15 @@ std::size_t LAMINA_KERNEL(conv_bf16_packed_amx)(const window* w, int planar_in) 
 void LAMINA_KERNEL(conv_bf16_pack_amx)(const void* args, void*) noexcept {
   blocked::pack_amx_sets(*static_cast<const conv_pack_args*>(args));
 }
+void LAMINA_KERNEL(conv_bf16_join_amx)(const void* args, void*) noexcept {
+  blocked::join_images(*static_cast<const conv_join_args*>(args));
+}
+int LAMINA_KERNEL(conv_bf16_in_place_amx)(const conv_blocked_args* args) noexcept {
+  return blocked::amx_reads_in_place(*args);
+}
+std::size_t LAMINA_KERNEL(conv_bf16_joined_amx)(const window* w, int planar_in) noexcept {
+  return static_cast<std::size_t>(blocked::amx_joined_bytes(*w, planar_in != 0));
+}
 #endif
 
 void LAMINA_KERNEL(conv_repair_weight_grad_f32)(const void* args) noexcept;
@@ -364,6 +373,7 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
       {LAMINA_KERNEL(conv_bf16_pieces_amx), LAMINA_KERNEL(conv_bf16_by_winograd_amx),
        LAMINA_KERNEL(conv_bf16_takes_window_amx), LAMINA_KERNEL(conv_bf16_prepare_amx),
        LAMINA_KERNEL(conv_bf16_scratch_amx), LAMINA_KERNEL(conv_bf16_packed_amx), LAMINA_KERNEL(conv_bf16_pack_amx),
+       LAMINA_KERNEL(conv_bf16_join_amx), LAMINA_KERNEL(conv_bf16_in_place_amx), LAMINA_KERNEL(conv_bf16_joined_amx),
        true},
       LAMINA_BFLOAT_GRADIENT(),
       LAMINA_KERNEL(bf16_round_amx),

@@ -102,8 +102,9 @@ struct map_part {
 
 /// Numbers of a word of AMX.
 inline constexpr long amx_numbers = 2;
-/// Index of a decision of `prepare_amx`: rows of results for which pixels are copied together.
-inline constexpr int amx_row_group = 0;
+/// Indices of decisions of `prepare_amx`: rows of results for which pixels are copied together, and whether pixels are
+/// read in place instead.
+inline constexpr int amx_row_group = 0, amx_in_place = 1;
 
 LAMINA_INLINE amx::conv_layout amx_layout(const window& w, bool planar) { return {w, amx_numbers, planar}; }
 /// Whether an image is supported: in plain layout if a row of the window is one step.
@@ -182,100 +183,201 @@ LAMINA_INLINE void join_planes(const float* from, long plane, long channels, int
   }
 }
 
-/// Copies rows and columns of an image, zeros outside the map, as bfloat16.
-LAMINA_COMPACT void join_pixels(const window& w, bool planar, const float* image, long first_row, long rows,
-                                long first_column, long columns, char* to) {
-  const amx::conv_layout has = amx_layout(w, planar);
-  const long pixel_bytes = has.pixel_bytes(amx_numbers), plane = w.height * w.width,
-             blocks = divide_up(w.channels, block);
+/// Whether a convolution of whole maps reads rounded images as they are: each window is a pixel, or zeros are around the
+/// map.
+LAMINA_INLINE bool amx_reads_in_place(const conv_blocked_args& a) {
+  const window& w = a.w;
+  // Tiles read beyond the last result, of a row if the stride is not 1.
+  const bool pixels = w.kernel_h == 1 && w.kernel_w == 1 && w.pad_h == 0 && w.pad_w == 0 &&
+                      w.rows_under(w.out_height) <= w.height && w.columns_under(w.out_width) <= w.width &&
+                      (w.stride_w > 1 || w.out_width == w.width);
+  return a.joined_in || (a.rounded_in && pixels && amx::bytes_beyond(w) <= rounded_slack);
+}
+/// Maps of an image, and the rows and columns of each, that a convolution reads in place.
+LAMINA_INLINE amx::conv_image image_in_place(const conv_blocked_args& a, long n) {
+  const window& w = a.w;
+  const amx::conv_layout has = amx_layout(w, a.planar_in != 0);
+  const long rows = a.joined_in ? w.rows_under(w.out_height) : w.height,
+             line = a.joined_in ? w.columns_under(w.out_width) : w.width;
+  const long image = has.maps * rows * line * has.pixel_bytes(amx_numbers) + (a.joined_in ? amx::bytes_beyond(w) : 0);
+  return {reinterpret_cast<const char*>(a.in) + n * image, rows, line};
+}
+
+/// Images of which `join_pixels` copies pixels.
+struct amx_pixels {
+  const char* at;
+  bool planar, rounded;
+};
+/// Copies rows and columns of maps of an image, zeros outside, as bfloat16.
+LAMINA_COMPACT void join_pixels(const window& w, const amx_pixels& image, long first_map, long maps, long first_row,
+                                long rows, long first_column, long columns, char* to) {
+  const amx::conv_layout has = amx_layout(w, image.planar);
+  const long bytes = has.pixel_bytes(amx_numbers), plane = w.height * w.width, blocks = divide_up(w.channels, block);
   amx::copy_image(
-      w, has.maps, pixel_bytes, first_row, rows, first_column, columns, to,
+      w, first_map, maps, bytes, first_row, rows, first_column, columns, to,
       [=](char* at, long pixels)
-          __attribute__((always_inline)) { __builtin_memset(at, 0, static_cast<std::size_t>(pixels * pixel_bytes)); },
+          __attribute__((always_inline)) { __builtin_memset(at, 0, static_cast<std::size_t>(pixels * bytes)); },
       [=](char* at, long map, long position, long pixels) __attribute__((always_inline)) {
         auto* numbers = reinterpret_cast<std::uint16_t*>(at);
-        if (!planar) {
-          const float* from = image + (2 * map * plane + position) * block;
+        if (image.rounded) {
+          __builtin_memcpy(at, image.at + (map * plane + position) * bytes, static_cast<std::size_t>(pixels * bytes));
+          return;
+        }
+        const float* in = reinterpret_cast<const float*>(image.at);
+        if (!image.planar) {
+          const float* from = in + (2 * map * plane + position) * block;
           join_blocks(from, 2 * map + 1 < blocks ? from + plane * block : nullptr, pixels, numbers);
           return;
         }
         LAMINA_NO_UNROLL for (long x = 0; x < pixels; x += block) {
           const int count = static_cast<int>(smaller(block, pixels - x));
-          if (has.channels == 2) join_planes<2>(image + position + x, plane, w.channels, count, numbers + x * 2);
-          else join_planes<4>(image + position + x, plane, w.channels, count, numbers + x * 4);
+          if (has.channels == 2) join_planes<2>(in + position + x, plane, w.channels, count, numbers + x * 2);
+          else join_planes<4>(in + position + x, plane, w.channels, count, numbers + x * 4);
         }
       });
 }
+/// Bytes of an image in memory.
+LAMINA_INLINE long amx_image_bytes(const window& w, bool planar, bool rounded) {
+  const long plane = w.height * w.width;
+  if (planar) return w.channels * plane * 4;
+  return maps_before(rounded, 1, divide_up(w.channels, block)) * plane * pixel_bytes;
+}
 
-/// Results of a call, for up to three blocks of output channels.
+/// Bytes of an image that `join_images` writes, and of what tiles read beyond it.
+LAMINA_INLINE long amx_joined_bytes(const window& w, bool planar) {
+  return amx::copy_bytes(w, amx_layout(w, planar), amx_numbers, w.out_height, w.out_width) + amx::bytes_beyond(w);
+}
+/// Copies maps of images, as `conv_join_args` tells.
+LAMINA_COMPACT void join_images(const conv_join_args& a) {
+  const window& w = a.w;
+  const bool planar = a.planar_in != 0, rounded = a.rounded_in != 0;
+  const amx::conv_layout has = amx_layout(w, planar);
+  const long maps = has.maps, image = amx_joined_bytes(w, planar),
+             map = amx::copy_bytes(w, has, amx_numbers, w.out_height, w.out_width) / maps;
+  for (long m = a.first; m < a.first + a.count; ++m)
+    join_pixels(w, {static_cast<const char*>(a.in) + m / maps * amx_image_bytes(w, planar, rounded), planar, rounded},
+                m % maps, 1, -w.pad_h, w.rows_under(w.out_height), -w.pad_w, w.columns_under(w.out_width),
+                static_cast<char*>(a.out) + m / maps * image + m % maps * map);
+}
+
+/// Results of a call, for up to three blocks of output channels: where those of block `first` and of pixel 0 are.
 struct amx_results {
-  const float *bias, *residual;
-  float* out;
-  long out_column;
+  const float* bias;
+  const char* residual;
+  char* out;
+  long first, pixels;  // of the first of these blocks; of a map
+  bool rounded_residual, rounded_out;
   float low, high;
 
   template <int Columns>
   LAMINA_INLINE void operator()(const float (*sums)[Columns][block], long result, long count) const {
     const vec<float> least(low), greatest(high);
     LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
-      const long at = result * block + j * out_column;
+      const long at = result * pixel_bytes;
+      const char* more = residual ? residual + place_of(rounded_residual, first + j, pixels) + at : nullptr;
+      char* to = out + place_of(rounded_out, first + j, pixels) + at;
       const vec<float> shift = bias ? load(bias + j * block) : zero<float>();
-      LAMINA_NO_UNROLL for (long i = 0; i < count; ++i) {
+      const auto sum_of = [&](long i) __attribute__((always_inline)) {
         vec<float> sum = load(sums[i][j]);
-        if (residual) sum = sum + load(residual + at + i * block);
-        store<float>(out + at + i * block, clamp<float>(sum + shift, least, greatest));
-      }
+        if (more) sum = sum + load_pixel(rounded_residual, more + i * pixel_bytes);
+        return clamp<float>(sum + shift, least, greatest);
+      };
+      if (rounded_out)
+        LAMINA_NO_UNROLL for (long i = 0; i < count; ++i)
+            bfloat_dots::put(reinterpret_cast<std::uint16_t*>(to + i * pixel_bytes), sum_of(i));
+      else
+        LAMINA_NO_UNROLL for (long i = 0; i < count; ++i)
+            store<float>(reinterpret_cast<float*>(to + i * pixel_bytes), sum_of(i));
     }
   }
 };
 LAMINA_APART void run_amx_tiles(const amx::conv_part& part, const amx_results& results) {
   amx::conv_tiles<amx::bfloat_pairs, float>(part, results);
 }
+/// Zeros for the second block of the last pair, which has no channels, of rows of rounded results.
+LAMINA_COMPACT void clear_last_half(char* pair, long count) {
+  LAMINA_NO_UNROLL for (long i = 0; i < count; ++i)
+      __builtin_memset(pair + i * pixel_bytes + pixel_bytes / 2, 0, static_cast<std::size_t>(pixel_bytes / 2));
+}
 
 /// Convolves images, or parts of them.
 LAMINA_COMPACT void run_amx(const conv_blocked_args& a, void* scratch) {
   const window& w = a.w;
-  const bool planar = a.planar_in != 0;
+  const bool planar = a.planar_in != 0, rounded_in = a.rounded_in != 0;
   const map_part part(a);
   const amx::conv_layout has = amx_layout(w, planar);
   const amx::session tiles(has.words);
-  auto* const copy = static_cast<char*>(scratch);
-  const long out_count = divide_up(w.out_channels, block), pixels = w.out_height * w.out_width,
-             line = w.columns_under(part.columns);
-  const long in_image = (planar ? w.channels : divide_up(w.channels, block) * block) * w.height * w.width,
-             out_image = out_count * block * pixels;
-  for (long n = a.first; n < a.first + a.count; ++n)
-    for (long done = 0; done < part.rows; done += a.decision[amx_row_group]) {
-      const long row = part.first_row + done, rows = smaller(a.decision[amx_row_group], part.rows - done);
-      join_pixels(w, planar, a.in + n * in_image, row * w.stride_h - w.pad_h, w.rows_under(rows),
-                  part.first_column * w.stride_w - w.pad_w, line, copy);
-      for (long o = 0; o < out_count; o += amx::conv_columns) {
-        const long at = n * out_image + (o * pixels + row * w.out_width + part.first_column) * block;
-        run_amx_tiles(
-            {&w, has, copy, has.pixel_bytes(amx_numbers), w.rows_under(rows), line, rows, part.columns,
-             reinterpret_cast<const char*>(a.weight) + o * has.filter_bytes, smaller(out_count - o, amx::conv_columns)},
-            {a.bias ? a.bias + o * block : nullptr, a.residual ? a.residual + at : nullptr, a.out + at, pixels * block,
-             a.clamp ? a.low : -infinite, a.clamp ? a.high : infinite});
-      }
-    }
+  const long out_count = divide_up(w.out_channels, block), whole_count = divide_up(a.image_outs(), block),
+             pixels = w.out_height * w.out_width, bytes = has.pixel_bytes(amx_numbers);
+  const amx_results to{.bias = a.bias,
+                       .residual = reinterpret_cast<const char*>(a.residual),
+                       .out = reinterpret_cast<char*>(a.out),
+                       .first = 0,
+                       .pixels = pixels,
+                       .rounded_residual = a.rounded_residual != 0,
+                       .rounded_out = a.rounded_out != 0,
+                       .low = a.clamp ? a.low : -infinite,
+                       .high = a.clamp ? a.high : infinite};
+  const auto place = [=](bool rounded, long n, long row) __attribute__((always_inline)) {
+    return (maps_before(rounded, n, whole_count) * pixels + row * w.out_width + part.first_column) * pixel_bytes;
+  };
+  amx::conv_images(
+      {&w, has, bytes, a.first, a.count, part.first_row, part.rows, part.first_column, part.columns,
+       reinterpret_cast<const char*>(a.weight), out_count, a.decision[amx_row_group],
+       a.decision[amx_in_place] ? nullptr : static_cast<char*>(scratch)},
+      [&](long n) __attribute__((always_inline)) {
+        amx::conv_image in = image_in_place(a, n);
+        if (!a.joined_in) in.at -= w.pad_h * in.line * bytes;  // of a band of a map it is less than 0
+        return in;
+      },
+      [&](long n, long row, long rows, long line, char* copy) __attribute__((always_inline)) {
+        join_pixels(
+            w, {reinterpret_cast<const char*>(a.in) + n * amx_image_bytes(w, planar, rounded_in), planar, rounded_in},
+            0, has.maps, row * w.stride_h - w.pad_h, rows, part.first_column * w.stride_w - w.pad_w, line, copy);
+      },
+      [&](const amx::conv_part& tiles, long n, long row, long o) __attribute__((always_inline)) {
+        amx_results results = to;
+        results.first = o;
+        results.out += place(to.rounded_out, n, row);
+        if (to.residual) results.residual += place(to.rounded_residual, n, row);
+        if (to.bias) results.bias += o * block;
+        run_amx_tiles(tiles, results);
+        if (to.rounded_out && o + tiles.blocks == out_count && out_count % 2 != 0)
+          clear_last_half(results.out + place_of(true, out_count - 1, pixels), tiles.rows * part.columns);
+      });
   if (a.repair) a.repair(&a);
 }
 
 /// Corrects results where padding met weights that are not finite.
 LAMINA_COMPACT void repair_amx(const conv_blocked_args& a) {
+  const window& w = a.w;
   const border::part_of_map part(a);
   const bool planar = a.planar_in != 0;
-  const long count = static_cast<long>(amx_packed_bytes(a.w, planar) / sizeof(float));
+  const long count = static_cast<long>(amx_packed_bytes(w, planar) / sizeof(float));
   if (!border::is_spoiled(a, part) || border::all_finite<bfloat_amx>(a.weight, count)) return;
-  const amx::conv_layout has = amx_layout(a.w, planar);
-  border::repair_blocked(a, part, false, [&](long o, long c, long i, long j, float x) {
-    const auto at = has.of(a.w, amx_numbers, c, i, j);
-    const float* filter = a.weight + o / block * has.filter_bytes / 4 + at.word * block + o % block;
-    return border::product_of<bfloat_amx>(filter, at.part, x);
-  });
+  const amx::conv_layout has = amx_layout(w, planar);
+  const long bytes = has.pixel_bytes(amx_numbers), plane = w.height * w.width, step = planar ? 1 : block;
+  border::repair_blocked(
+      a, part, w.channels,
+      [&](long n, long, long c, long row, long column) -> float {
+        if (!a.joined_in && !a.rounded_in)
+          return a.in[n * amx_image_bytes(w, planar, false) / 4 + (c / step * plane + row * w.width + column) * step +
+                      c % step];
+        const amx::conv_image in = image_in_place(a, n);
+        const long pixel = a.joined_in ? (row + w.pad_h) * in.line + column + w.pad_w : row * in.line + column;
+        return border::image_number{
+            const_cast<char*>(in.at) + (c / has.channels * in.rows * in.line + pixel) * bytes + c % has.channels * 2,
+            true};
+      },
+      [&](long o, long c, long i, long j, float x) {
+        const auto at = has.of(w, amx_numbers, c, i, j);
+        const float* filter = a.weight + o / block * has.filter_bytes / 4 + at.word * block + o % block;
+        return border::product_of<bfloat_amx>(filter, at.part, x);
+      });
 }
 
 LAMINA_INLINE std::size_t amx_scratch_bytes(const conv_blocked_args& a) {
+  if (a.decision[amx_in_place]) return 0;
   const map_part part(a);
   return static_cast<std::size_t>(
       amx::copy_bytes(a.w, amx_layout(a.w, a.planar_in != 0), amx_numbers, a.decision[amx_row_group], part.columns) +
@@ -287,6 +389,7 @@ LAMINA_INLINE void prepare_amx(conv_blocked_args* a, void (*repair)(const void*)
   const map_part part(*a);
   a->decision[amx_row_group] =
       amx::rows_together(w, amx_layout(w, a->planar_in != 0), amx_numbers, part.rows, part.columns);
+  a->decision[amx_in_place] = amx_reads_in_place(*a);
   const bool pads = w.pad_h > 0 || w.pad_w > 0 || w.rows_under(w.out_height) > w.height + w.pad_h ||
                     w.columns_under(w.out_width) > w.width + w.pad_w;
   if (pads) a->repair = repair;

@@ -96,17 +96,21 @@ struct conv_plain_functions {
 /// Direct convolution over blocked buffers (inference).  `planar_in`: the input is plain (few channels); depthwise
 /// if groups == channels == out_channels.  Images [first, first + count).  With `clamp`, low <= 0 <= high unless
 /// out_channels is a multiple of the lanes: results beyond out_channels are zeros.
+///
+/// Rounded images hold bfloat16 numbers in pairs of blocks: [images, ceil(blocks / 2), pixels, 2 lanes].
 struct conv_blocked_args {
   window w;
   long first, count;
   const float* in;
   const float* weight;    // packed
   const float* bias;      // padded to the block with zeros; null: none
-  const float* residual;  // laid out as `out`; null: none
+  const float* residual;  // null: none
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  long first_piece, piece_count;  // of an image (see `pieces`); piece_count 0: all
+  std::int32_t rounded_in, rounded_residual, rounded_out;  // for functions with `join`: which images are rounded
+  std::int32_t joined_in;                                  // `in` is what `join` wrote
+  long first_piece, piece_count;                           // of an image (see `pieces`); piece_count 0: all
   long whole_out_channels;  // of the whole convolution if this is a part by channels: keeps its tiles and sums; else 0
   void (*tile[12])(const void*) noexcept;  // set by `prepare`
   void (*repair)(const void*) noexcept;    // set by `prepare`: corrects results where padding met non-finite weights
@@ -133,9 +137,28 @@ struct conv_blocked_functions {
   kernel (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
-  kernel pack;          // args: conv_pack_args
-  bool by_amx = false;  // a layout of packed weights of its own
+  kernel pack;            // args: conv_pack_args
+  kernel join = nullptr;  // args: conv_join_args; null: images are read as they are
+  /// 1 if images are read without a copy.
+  int (*reads_in_place)(const conv_blocked_args* args) noexcept = nullptr;
+  /// Bytes from an image that `join` writes to the next one.
+  std::size_t (*joined_bytes)(const window* w, int planar_in) noexcept = nullptr;
+  bool by_amx = false;  // a layout of packed weights of its own, and rounded images
 };
+/// Copies the images of a convolution as its kernel reads them, so that parts by channels share one copy: rounded, with
+/// zeros around each map. Maps [first, first + count) of all images, of each of which there are as many as `maps_of`.
+struct conv_join_args {
+  window w;
+  const void* in;
+  void* out;
+  long first, count;
+  std::int32_t planar_in, rounded_in;
+  static constexpr long maps_of(const window& w, long lanes, bool planar) {
+    return planar ? 1 : (w.channels + 2 * lanes - 1) / (2 * lanes);
+  }
+};
+/// Bytes after the last pixel of rounded images that kernels may read.
+inline constexpr long rounded_slack = 4096;
 struct conv_pack_args {
   window w;
   const float* weight;

@@ -17,6 +17,21 @@ namespace blocked {
 inline constexpr long block = width<float>;
 inline constexpr float infinite = __builtin_inff();
 
+/// Bytes of a pixel of a channel block, and of a pair of blocks of rounded images.
+inline constexpr long pixel_bytes = block * 4;
+/// Bytes from the first map of an image to a channel block, and maps before an image: pairs of blocks if it is rounded.
+LAMINA_INLINE constexpr long place_of(bool rounded, long of, long pixels) {
+  return rounded ? of / 2 * pixels * pixel_bytes + of % 2 * pixel_bytes / 2 : of * pixels * pixel_bytes;
+}
+LAMINA_INLINE constexpr long maps_before(bool rounded, long image, long blocks) {
+  return image * (rounded ? (blocks + 1) / 2 : blocks);
+}
+/// A pixel of a channel block, of float32 or rounded.
+LAMINA_INLINE vec<float> load_pixel(bool rounded, const char* at) {
+  if (!rounded) return load(reinterpret_cast<const float*>(at));
+  return widened(reinterpret_cast<const std::uint16_t*>(at));
+}
+
 /// Largest tiles: `single_rows` x 1 block, `wide_rows` x 2 blocks, and `narrow_rows` x 3 blocks for narrow maps.
 #if LAMINA_REGISTERS == 32
 inline constexpr long single_rows = 14, wide_rows = 14, narrow_rows = 9;

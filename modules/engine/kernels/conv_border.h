@@ -51,15 +51,15 @@ constexpr axis part_of(axis all, long first, long count) {
   return all;
 }
 
-/// Sums each result again that is NaN and whose window crosses the border: `result(y, x)` is a reference to it,
+/// Sums each result again that is NaN and whose window crosses the border: `result(y, x)` refers to it,
 /// `product(c, i, j, row, column)` a term of the sum, and `finish(sum, y, x)` the result for a sum.
 template <class Result, class Product, class Finish>
 LAMINA_INLINE void repair(axis rows, axis columns, long channels, Result result, Product product, Finish finish) {
   for (long y = 0; y < rows.results; ++y) {
     const blocked::taps_inside h = rows.at(y);
     for (long x = 0; x < columns.results; ++x) {
-      auto& to = result(y, x);
-      if (to == to) continue;
+      auto&& to = result(y, x);
+      if (const decltype(finish(0.0, y, x)) now = to; now == now) continue;
       const blocked::taps_inside v = columns.at(x);
       if (h.last - h.first == rows.taps && v.last - v.first == columns.taps) continue;
       double sum = 0;
@@ -154,53 +154,90 @@ struct part_of_map {
       columns = part_of(columns, a.first_piece * blocked::piece_pixels(a.w), blocked::pixels_of_part(a));
   }
 };
+/// A number of an image: of float32, or of bfloat16.
+struct image_number {
+  char* at;
+  bool rounded;
+  LAMINA_INLINE operator float() const {
+    if (!rounded) return *reinterpret_cast<const float*>(at);
+    return __builtin_bit_cast(float, *reinterpret_cast<const std::uint16_t*>(at) * 0x10000u);
+  }
+  LAMINA_INLINE void operator=(float x) const {
+    if (!rounded) {
+      *reinterpret_cast<float*>(at) = x;
+      return;
+    }
+    const float half = to_raw<float>(from_bits(bfloat_bits(vec<float>(x))))[0];
+    *reinterpret_cast<std::uint16_t*>(at) = static_cast<std::uint16_t>(__builtin_bit_cast(std::uint32_t, half) >> 16);
+  }
+};
+/// Images of maps of `pixels` in channel blocks, of float32 or rounded.
+struct image_blocks {
+  char* at;
+  long blocks, pixels;  // of an image
+  bool rounded;
+  LAMINA_INLINE image_blocks(const float* images, const window& w, bool rounded_images)
+      : at(reinterpret_cast<char*>(const_cast<float*>(images))),
+        blocks(blocked::divide_up(w.out_channels, blocked::block)),
+        pixels(w.out_height * w.out_width),
+        rounded(rounded_images) {}
+  /// A pixel of a channel block.
+  LAMINA_INLINE char* block(long image, long of, long pixel) const {
+    return at + (blocked::maps_before(rounded, image, blocks) * pixels + pixel) * blocked::pixel_bytes +
+           blocked::place_of(rounded, of, pixels);
+  }
+  LAMINA_INLINE image_number number(long image, long channel, long pixel) const {
+    return {block(image, channel / blocked::block, pixel) + channel % blocked::block * (rounded ? 2 : 4), rounded};
+  }
+  LAMINA_INLINE vec<float> load(long image, long of, long pixel) const {
+    return blocked::load_pixel(rounded, block(image, of, pixel));
+  }
+};
+
 /// Whether a result of a call in the blocked layout is not finite whose window crosses the border.
 LAMINA_COMPACT bool is_spoiled(const conv_blocked_args& a, const part_of_map& part) {
   using namespace blocked;
   const window& w = a.w;
   const auto& [rows, columns] = part;
-  const long out_plane = w.out_height * w.out_width, maps = divide_up(w.out_channels, block);
   long first = 0, last = columns.results;  // results whose columns are all inside the map
   while (first < last && columns.at(first).first > 0) ++first;
   while (last > first && columns.at(last - 1).last < columns.taps) --last;
+  const image_blocks out(a.out, w, a.rounded_out != 0);
   vec<float> sum = zero<float>();
-  for (long m = a.first * maps; m < (a.first + a.count) * maps; ++m) {
-    const float* row = a.out + (m * out_plane + a.first_piece * piece_pixels(w)) * block;
-    for (long y = 0; y < rows.results; ++y, row += w.out_width * block) {
+  for (long m = a.first * out.blocks; m < (a.first + a.count) * out.blocks; ++m) {
+    const char* row = out.block(m / out.blocks, m % out.blocks, a.first_piece * piece_pixels(w));
+    for (long y = 0; y < rows.results; ++y, row += w.out_width * pixel_bytes) {
       const taps_inside h = rows.at(y);
       const bool crosses = h.last - h.first < rows.taps;
       for (long x = 0; x < columns.results; ++x) {
         if (!crosses && x == first) x = last;
-        if (x < columns.results) sum = fma(load(row + x * block), zero<float>(), sum);
+        if (x < columns.results) sum = fma(load_pixel(out.rounded, row + x * pixel_bytes), zero<float>(), sum);
       }
     }
   }
   return reduce_add<float>(sum) != 0;
 }
 
-/// Corrects a convolution in the blocked layout of which is_spoiled(): `product(o, c, i, j, x)` multiplies a number of the
-/// filter for output channel o by the input x. `depthwise`: channel o of the image is the only one.
-template <class Product> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a, const part_of_map& part,
-                                                            bool depthwise, Product product) {
+/// Corrects a convolution in the blocked layout of which is_spoiled(): `input(n, o, c, row, column)` is a number of image n
+/// that output channel o reads, of input channel c < `channels`, and `product(o, c, i, j, x)` multiplies it by a number of
+/// the filter.
+template <class Input, class Product> LAMINA_COMPACT void repair_blocked(const conv_blocked_args& a,
+                                                                         const part_of_map& part, long channels,
+                                                                         Input input, Product product) {
   using namespace blocked;
   const window& w = a.w;
-  const long step = a.planar_in && !depthwise ? 1 : block, ins = depthwise ? 1 : w.channels;
-  const long in_plane = w.height * w.width, out_plane = w.out_height * w.out_width;
-  const long in_image = divide_up(w.channels, step) * step * in_plane;
-  const long out_blocks = divide_up(w.out_channels, block);
+  const long first = a.first_piece * piece_pixels(w);
+  const image_blocks out(a.out, w, a.rounded_out != 0), residual(a.residual, w, a.rounded_residual != 0);
   for (long m = a.first * w.out_channels; m < (a.first + a.count) * w.out_channels; ++m) {
-    const long n = m / w.out_channels, o = m % w.out_channels, lane = o % block;
-    const long place = ((n * out_blocks + o / block) * out_plane + a.first_piece * piece_pixels(w)) * block + lane;
-    const float* in = a.in + n * in_image + (depthwise ? o / block * in_plane * block + lane : 0);
+    const long n = m / w.out_channels, o = m % w.out_channels;
     repair(
-        part.rows, part.columns, ins,
-        [&](long y, long x) -> float& { return a.out[place + (y * w.out_width + x) * block]; },
-        [&](long c, long i, long j, long row, long column) {
-          return product(o, c, i, j, in[(c / step * in_plane + row * w.width + column) * step + c % step]);
-        },
+        part.rows, part.columns, channels,
+        [&](long y, long x) { return out.number(n, o, first + y * w.out_width + x); },
+        [&](long c, long i, long j, long row, long column) { return product(o, c, i, j, input(n, o, c, row, column)); },
         [&](double sum, long y, long x) {
           if (a.bias) sum += static_cast<double>(a.bias[o]);
-          if (a.residual) sum += static_cast<double>(a.residual[place + (y * w.out_width + x) * block]);
+          if (a.residual)
+            sum += static_cast<double>(static_cast<float>(residual.number(n, o, first + y * w.out_width + x)));
           const float result = static_cast<float>(sum);
           return a.clamp ? held(result, a.low, a.high) : result;
         });
@@ -223,12 +260,19 @@ template <class Form> LAMINA_COMPACT void repair_blocked(const conv_blocked_args
   const long kernel_row = steps_of<Form>(w.kernel_w * (depthwise ? 1 : step)) * block,
              weight_block = w.kernel_h * kernel_row;
   const long weight_column = (depthwise ? 1 : divide_up(w.channels, step)) * weight_block;
-  repair_blocked(a, part, depthwise, [&](long o, long c, long i, long j, float x) {
-    const long tap = depthwise ? j : j * step + c % step;
-    const float* filter = a.weight + o / block * weight_column + o % block;
-    return product_of<Form>(filter + c / step * weight_block + i * kernel_row + tap / Form::numbers * block,
-                            tap % Form::numbers, x);
-  });
+  const long plane = w.height * w.width, image = divide_up(w.channels, step) * step * plane;
+  repair_blocked(
+      a, part, depthwise ? 1 : w.channels,
+      [&](long n, long o, long c, long row, long column) {
+        const long channel = depthwise ? o : c;
+        return a.in[n * image + (channel / step * plane + row * w.width + column) * step + channel % step];
+      },
+      [&](long o, long c, long i, long j, float x) {
+        const long tap = depthwise ? j : j * step + c % step;
+        const float* filter = a.weight + o / block * weight_column + o % block;
+        return product_of<Form>(filter + c / step * weight_block + i * kernel_row + tap / Form::numbers * block,
+                                tap % Form::numbers, x);
+      });
 }
 
 }  // namespace border

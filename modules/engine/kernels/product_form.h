@@ -46,6 +46,13 @@ LAMINA_INLINE vec<float> bfloat_of(vec<float> pairs, int part) {
   return from_bits(part ? bits & 0xffff0000u : bits << 16);
 }
 
+/// Numbers of bfloat16, as floats.
+LAMINA_INLINE vec<float> widened(const std::uint16_t* from) {
+  raw<std::uint16_t, width<float>> half;
+  __builtin_memcpy(&half, from, sizeof half);
+  return from_bits(__builtin_convertvector(half, float_bits) << 16);
+}
+
 /// Pairs of bfloat16 numbers, whose products are added to float32 sums one after the other: the second of a pair first,
 /// like `vdpbf16ps`, so that both forms give the same bits if the set has a fused multiply-add.  Numbers of A are
 /// already rounded and stored as floats.

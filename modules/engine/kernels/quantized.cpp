@@ -496,6 +496,12 @@ std::size_t LAMINA_KERNEL(quantized_blocked_amx_packed)(const window* w, int pla
 int LAMINA_KERNEL(quantized_blocked_amx_supports)(const window* w, int plain_in) noexcept {
   return blocked_supports<by_fours>(*w, plain_in != 0);
 }
+void LAMINA_KERNEL(quantized_blocked_amx_join)(const void* args, void*) noexcept {
+  join_images(*static_cast<const quantized_join_args*>(args));
+}
+std::size_t LAMINA_KERNEL(quantized_blocked_amx_joined)(const window* w, int plain_in) noexcept {
+  return takes_tiles(*w, plain_in != 0) ? static_cast<std::size_t>(joined_bytes(*w)) : 0;
+}
 #endif
 
 void LAMINA_KERNEL(quantized_average_pool_blocked)(const void* args, void*) noexcept {
@@ -508,13 +514,17 @@ void LAMINA_KERNEL(quantized_table_blocked)(const void* args, void*) noexcept {
   look_up(*static_cast<const quantized_table_args*>(args), true);
 }
 
-#define LAMINA_BLOCKED_CONVOLUTIONS(suffix)                                                                   \
+#define LAMINA_BLOCKED_CONVOLUTIONS(suffix, ...)                                                              \
   {&LAMINA_KERNEL(quantized_blocked##suffix##_supports), &LAMINA_KERNEL(quantized_blocked##suffix##_scratch), \
    &LAMINA_KERNEL(quantized_blocked##suffix##_packed), &LAMINA_KERNEL(quantized_blocked_conv##suffix),        \
-   &LAMINA_KERNEL(quantized_blocked_pack##suffix)}
+   &LAMINA_KERNEL(quantized_blocked_pack##suffix) __VA_OPT__(, ) __VA_ARGS__}
 static constinit const quantized_blocked_functions blocked_functions = {
 #if defined(__AVX512BW__)
-    {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes), LAMINA_BLOCKED_CONVOLUTIONS(_amx)},
+    {{},
+     LAMINA_BLOCKED_CONVOLUTIONS(_vnni),
+     LAMINA_BLOCKED_CONVOLUTIONS(_bytes),
+     LAMINA_BLOCKED_CONVOLUTIONS(_amx, &LAMINA_KERNEL(quantized_blocked_amx_join),
+                                 &LAMINA_KERNEL(quantized_blocked_amx_joined))},
 #else
     {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes), {}},
 #endif

@@ -173,7 +173,8 @@ LAMINA_FAMILY(integer_functions, integers);
 struct quantized_blocked_args {
   window w;
   long first, count, first_block, blocks, first_row, rows;
-  long plain_in;  // `in` is in plain layout, without the 128
+  long plain_in;   // `in` is in plain layout, without the 128
+  long joined_in;  // `in` is what `join` wrote
   const std::int8_t* in;
   const std::int8_t* packed;  // weights, as written by `pack`
   std::int8_t* out;
@@ -197,8 +198,20 @@ struct quantized_blocked_convolutions {
   int (*supports)(const window* w, int plain_in) noexcept;
   std::size_t (*scratch_bytes)(const quantized_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int plain_in) noexcept;
-  kernel conv;  // args: quantized_blocked_args
-  kernel pack;  // args: quantized_blocked_pack_args
+  kernel conv;            // args: quantized_blocked_args
+  kernel pack;            // args: quantized_blocked_pack_args
+  kernel join = nullptr;  // args: quantized_join_args; null: images are read as they are
+  /// Bytes from an image that `join` writes to the next one; 0 if this convolution reads images as they are.
+  std::size_t (*joined_bytes)(const window* w, int plain_in) noexcept = nullptr;
+};
+/// Copies blocked images of a convolution as its kernel reads them, so that parts by channels share one copy. Maps
+/// [first, first + count) of all images, of each of which there are as many as `maps_of`.
+struct quantized_join_args {
+  window w;
+  const std::int8_t *in, *zero_point;
+  std::int8_t* out;
+  long first, count;
+  static constexpr long maps_of(const window& w) { return (w.channels + 63) / 64; }
 };
 struct quantized_blocked_functions {
   quantized_blocked_convolutions convolutions[4];  // as `quantized_functions::products`; null for the first form

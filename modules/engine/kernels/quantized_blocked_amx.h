@@ -107,42 +107,63 @@ LAMINA_APART void join_blocks(const window& w, const std::int8_t* image, long ma
   }
 }
 
+/// Copies rows and columns of maps of an image, with the zero point outside.
+LAMINA_APART void join_pixels(const window& w, const std::int8_t* image, std::int8_t zero_point, long first_map,
+                              long maps, long first_row, long rows, long first_column, long columns, char* copy) {
+  const auto zero = static_cast<std::int8_t>(zero_point ^ words_of_four::flip);
+  amx::copy_image(
+      w, first_map, maps, amx::row_bytes, first_row, rows, first_column, columns, copy,
+      [zero](char* to, long pixels)
+          __attribute__((always_inline)) { std::memset(to, zero, static_cast<std::size_t>(pixels * amx::row_bytes)); },
+      [&w, image](char* to, long map, long position, long pixels)
+          __attribute__((always_inline)) { join_blocks(w, image, map, position, pixels, to); });
+}
+LAMINA_INLINE long image_bytes(const window& w) {
+  return parts_of(w.channels, block_channels) * w.height * w.width * block_channels;
+}
+/// Bytes of the maps of an image that `join_images` writes, and with what tiles read beyond it.
+LAMINA_INLINE long maps_bytes(const window& w) {
+  return amx::copy_bytes(w, amx::conv_layout(w, numbers_of_tiles), numbers_of_tiles, w.out_height, w.out_width);
+}
+LAMINA_INLINE long joined_bytes(const window& w) { return maps_bytes(w) + amx::bytes_beyond(w); }
+LAMINA_INLINE void join_images(const quantized_join_args& a) {
+  const window& w = a.w;
+  const long maps = quantized_join_args::maps_of(w);
+  for (long m = a.first; m < a.first + a.count; ++m)
+    join_pixels(w, a.in + m / maps * image_bytes(w), *a.zero_point, m % maps, 1, -w.pad_h, w.rows_under(w.out_height),
+                -w.pad_w, w.columns_under(w.out_width),
+                reinterpret_cast<char*>(a.out) + m / maps * joined_bytes(w) + m % maps * (maps_bytes(w) / maps));
+}
+
 template <bool Added> LAMINA_APART void tile_conv(const quantized_blocked_args& a, std::int8_t* memory) {
   const window& w = a.w;
   const tile_layout has(w, a.rows, a.blocks);
   const amx::session tiles;
-  const auto zero = static_cast<std::int8_t>(*a.to.x_zero_point ^ words_of_four::flip);
   const factors by = factors_of_blocks(a, memory + has.factors, [&](long block) __attribute__((always_inline)) {
     return a.packed + has.sums_of(block * block_channels);
   });
-  auto* const copy = reinterpret_cast<char*>(memory);
-  const long plane = w.out_height * w.out_width * block_channels, line = w.columns_under(w.out_width);
-  for (long n = a.first; n < a.first + a.count; ++n) {
-    const std::int8_t* in = a.in + n * parts_of(w.channels, block_channels) * w.height * w.width * block_channels;
-    for (long done = 0; done < a.rows; done += has.rows) {
-      const long row = a.first_row + done, rows = a.rows - done < has.rows ? a.rows - done : has.rows;
-      amx::copy_image(
-          w, has.of.maps, amx::row_bytes, row * w.stride_h - w.pad_h, w.rows_under(rows), -w.pad_w, line, copy,
-          [zero](char* to, long pixels) __attribute__((always_inline)) {
-            std::memset(to, zero, static_cast<std::size_t>(pixels * amx::row_bytes));
-          },
-          [&w, in](char* to, long map, long position, long pixels)
-              __attribute__((always_inline)) { join_blocks(w, in, map, position, pixels, to); });
-      for (long k = 0; k < a.blocks; k += amx::conv_columns) {
-        const long block = a.first_block + k, left = a.blocks - k;
-        run_tiles<Added>({&w, has.of, copy, amx::row_bytes, w.rows_under(rows), line, rows, w.out_width,
-                          reinterpret_cast<const char*>(a.packed) + block * has.of.filter_bytes,
-                          left < amx::conv_columns ? left : amx::conv_columns},
-                         {{*a.to.y_zero_point, a.to.low, a.to.high},
-                          Added ? added(a) : added(),
-                          by.bias + k * block_channels,
-                          by.factor + k * block_channels,
-                          block_results(a, n) + k * plane + row * w.out_width * block_channels,
-                          plane,
-                          a.b - a.out});
-      }
-    }
-  }
+  const long plane = w.out_height * w.out_width * block_channels;
+  amx::conv_images(
+      {&w, has.of, amx::row_bytes, a.first, a.count, a.first_row, a.rows, 0, w.out_width,
+       reinterpret_cast<const char*>(a.packed) + a.first_block * has.of.filter_bytes, a.blocks, has.rows,
+       a.joined_in ? nullptr : reinterpret_cast<char*>(memory)},
+      [&](long n) __attribute__((always_inline)) {
+        return amx::conv_image{reinterpret_cast<const char*>(a.in) + n * joined_bytes(w), w.rows_under(w.out_height),
+                               w.columns_under(w.out_width)};
+      },
+      [&](long n, long row, long rows, long line, char* copy) __attribute__((always_inline)) {
+        join_pixels(w, a.in + n * image_bytes(w), *a.to.x_zero_point, 0, has.of.maps, row * w.stride_h - w.pad_h, rows,
+                    -w.pad_w, line, copy);
+      },
+      [&](const amx::conv_part& part, long n, long row, long k) __attribute__((always_inline)) {
+        run_tiles<Added>(part, {{*a.to.y_zero_point, a.to.low, a.to.high},
+                                Added ? added(a) : added(),
+                                by.bias + k * block_channels,
+                                by.factor + k * block_channels,
+                                block_results(a, n) + k * plane + row * w.out_width * block_channels,
+                                plane,
+                                a.b - a.out});
+      });
 }
 
 #endif

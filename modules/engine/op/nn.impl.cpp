@@ -70,7 +70,8 @@ bool takes_plain_images(const image_call& c) {
                      all = detail::divide_up(channels, lanes) * lanes;
   const auto& a = *static_cast<const conv2d_attributes*>(c.attributes);
   if (c.blocked || 2 * channels <= lanes) return !c.blocked;
-  if (a.groups != 1 || a.compute != dtype::float32 || c.rounds || all > 4 * lanes || 6 * (all - channels) < all)
+  if (a.groups != 1 || a.compute != dtype::float32 || c.compute != dtype::float32 || all > 4 * lanes ||
+      6 * (all - channels) < all)
     return false;
   const kernels::window w = window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims);
   return !kernels::conv_of(c.isa).blocked.by_winograd(&w, 0);
@@ -84,8 +85,12 @@ std::int64_t in_whole_blocks(const emission& e, std::int64_t channels) {
 
 // Bytes between consecutive images of a buffer.
 std::int64_t image_bytes(const emission& e, const shape& s, dtype element, layout form) {
+  const std::int64_t map = s.at(2) * s.at(3), lanes = kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  if (form == layout::rounded)
+    return detail::divide_up(s.at(1), 2 * lanes) * 2 * lanes * map *
+           static_cast<std::int64_t>(size_of(dtype::bfloat16));
   const std::int64_t channels = form == layout::blocked ? in_whole_blocks(e, s.at(1)) : s.at(1);
-  return channels * s.at(2) * s.at(3) * static_cast<std::int64_t>(size_of(element));
+  return channels * map * static_cast<std::int64_t>(size_of(element));
 }
 
 void emit_zeros(emission& e) { detail::emit_fill(e, e.out(0), e.out_type(0).dims.size(), e.out_type(0).element); }
@@ -199,7 +204,7 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
 
 // Minimum of flops for a part of an image, which reads all of its channels again; of a depthwise convolution, or one in
 // groups, it reads its own.
-constexpr double part_flops = 1e6, part_flops_of_groups = 150e3;
+constexpr double part_flops = 1e6, part_flops_of_groups = 150e3, part_flops_of_amx = 4e6;
 
 // A part of a convolution in channel blocks: whole images; or of one image, blocks of output channels, or pieces (0:
 // all of it).
@@ -207,49 +212,82 @@ struct blocked_part {
   std::int64_t first_image, images, first_block, blocks, first_piece = 0, pieces = 0;
 };
 
-// The arguments of a convolution in channel blocks, without addresses.
-kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w, bool planar) {
+// The arguments of a convolution in channel blocks of images in this layout, without addresses.
+kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w, layout in) {
   const auto& tail = e.epilogue();
   kernels::conv_blocked_args a{};
   a.w = w;
-  a.planar_in = planar;
+  a.planar_in = in == layout::plain;
+  a.rounded_in = in == layout::rounded;
   a.clamp = tail.clamp;
   a.low = static_cast<float>(tail.low);
   a.high = static_cast<float>(tail.high);
   return a;
 }
 
-void emit_part(emission& e, const convolution& w, buffer_ref weight, buffer_ref bias, const blocked_part& part) {
+// Emits a part that reads images, which `join` may have written, `image` bytes each.
+void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_t image, bool joined, buffer_ref weight,
+               buffer_ref bias, const blocked_part& part) {
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
   const bool depthwise = w.groups > 1;
-  kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form == layout::plain);
+  kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form);
+  a.joined_in = joined;
+  a.rounded_out = e.out(0).form == layout::rounded;
+  a.rounded_residual = tail.residual && e.operand(tail.residual).form == layout::rounded;
   a.first = part.first_image;
   a.count = part.images;
   a.first_piece = part.first_piece, a.piece_count = part.pieces;
-  std::int64_t in_at = 0, out_at = 0;
+  // Bytes before a block of output channels; of rounded images it begins a pair.
+  const auto place_of_block = [&](layout form, std::int64_t n, std::int64_t block) {
+    const std::int64_t map = w.out_height * w.out_width * block_bytes;
+    return n * image_bytes(e, e.out_type(0).dims, dtype::float32, form) +
+           (form == layout::rounded ? block / 2 : block) * map;
+  };
+  std::int64_t in_at = 0, out_at = 0, residual_at = 0;
   if (const std::int64_t blocks = detail::divide_up(w.out_channels, lanes); part.blocks != blocks) {
     a.first = 0;
     a.whole_out_channels = w.out_channels;
     a.w.out_channels = std::min(part.blocks * lanes, w.out_channels - part.first_block * lanes);
-    in_at = part.first_image * image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
+    in_at = part.first_image * image;
     if (depthwise) {
       in_at += part.first_block * w.height * w.width * block_bytes;
       // Whole blocks: with a single channel it would not be a depthwise convolution.
       a.w.channels = a.w.groups = a.w.out_channels = part.blocks * lanes;
     }
-    out_at = (part.first_image * blocks + part.first_block) * w.out_height * w.out_width * block_bytes;
+    out_at = place_of_block(e.out(0).form, part.first_image, part.first_block);
+    residual_at = tail.residual ? place_of_block(e.operand(tail.residual).form, part.first_image, part.first_block) : 0;
   }
   kernels::window before = w;  // for the offset of the part: output channels before it
   before.out_channels = part.first_block * lanes;
   const auto weights_before = static_cast<std::int64_t>(f.packed_bytes(&before, a.planar_in));
   const auto run = f.prepare(&a);
   std::vector<address> where{
-      {&a.in, e.in(0).at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
+      {&a.in, images.at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
-  if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(out_at)});
+  if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(residual_at)});
   e.step(run, a, where, f.scratch_bytes(&a));
+}
+
+// Copies images as the kernel reads them, in a stage of its own; returns the copies.
+buffer_ref join_images(emission& e, const convolution& w, std::int64_t images) {
+  const bool planar = e.in(0).form == layout::plain;
+  const auto& f = blocked_functions(e, w, planar);
+  const std::size_t image = f.joined_bytes(&w, planar);
+  const buffer_ref to = e.temporary(static_cast<std::size_t>(images) * image);
+  const std::int64_t maps =
+      kernels::conv_join_args::maps_of(w, kernels::lanes(static_cast<kernels::isa>(e.isa())), planar);
+  e.cut_for_threads(images * maps, static_cast<double>(image) / static_cast<double>(maps),
+                    [&](std::int64_t first, std::int64_t count) {
+                      kernels::conv_join_args a{};
+                      a.w = w;
+                      a.first = first, a.count = count;
+                      a.planar_in = planar, a.rounded_in = e.in(0).form == layout::rounded;
+                      e.step(f.join, a, {{&a.in, e.in(0)}, {&a.out, to}});
+                    });
+  e.stage();
+  return to;
 }
 
 // Sets what a call by groups, or through blocks, needs beside its images: the convolution, prepared for one image.
@@ -269,7 +307,7 @@ void emit_grouped(emission& e, const convolution& w, std::int64_t images, double
   for (const auto& p :
        detail::parts_of_images(e, images, flops_per_image, 3 * part_flops_of_groups, part_flops, pieces)) {
     kernels::conv_grouped_args a{};
-    a.conv = blocked_args(e, w, false);
+    a.conv = blocked_args(e, w, layout::blocked);
     a.conv.first_piece = p.first_piece, a.conv.piece_count = p.pieces;
     a.first = p.first, a.count = p.count;
     prepare_grouped(w, f, a);
@@ -311,7 +349,7 @@ std::int64_t prepare_bands(emission& e, const convolution& w, const kernels::win
   const auto prepare = [&](int kind, std::int64_t rows) {
     if (rows <= 0) return;
     auto& of = a.conv[kind];
-    of = blocked_args(e, w, planar);
+    of = blocked_args(e, w, e.in(0).form);
     of.count = 1;
     of.piece_count = tile > 1 ? detail::divide_up(rows, tile) * detail::divide_up(w.out_width, tile) : rows;
     a.run[kind] = f.prepare(&of);
@@ -413,19 +451,25 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   }
   if (w.sets > 1) return emit_grouped(e, w, images, flops_per_image, weight, bias);
   // Pieces of an image are rows, Winograd tiles, or blocks of output channels.
-  const std::int64_t unit = w.groups > 1 ? 1 : detail::blocks_of_piece(blocks);
+  const std::int64_t unit = w.groups > 1 ? 1 : f.by_amx ? 2 : detail::blocks_of_piece(blocks);
   std::int64_t pieces = f.pieces(&w, planar);
   // A depthwise convolution is cut as a 1x1 convolution to its channels is: each thread reads what it wrote.
   const auto weight_bytes = w.channels * static_cast<std::int64_t>(size_of(w.compute));
   if (w.groups > 1 && (w.height < 8 || weight_bytes > w.height * w.width * 4)) pieces = 0;
-  const double grain = w.groups > 1 ? part_flops_of_groups : part_flops;
-  for (const auto& p : detail::parts_of_images(e, images, flops_per_image, 3 * grain, grain,
-                                               pieces ? pieces : detail::divide_up(blocks, unit))) {
+  const double grain = w.groups > 1 ? part_flops_of_groups : f.by_amx ? part_flops_of_amx : part_flops;
+  const auto parts = detail::parts_of_images(e, images, flops_per_image, 3 * grain, grain,
+                                             pieces ? pieces : detail::divide_up(blocks, unit));
+  const auto args = blocked_args(e, w, e.in(0).form);
+  const bool joined = !pieces && f.join && !f.reads_in_place(&args) && parts.begin()->pieces != 0;
+  const buffer_ref read = joined ? join_images(e, w, images) : e.in(0);
+  const std::int64_t image = joined ? static_cast<std::int64_t>(f.joined_bytes(&w, planar))
+                                    : image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
+  for (const auto& p : parts) {
     blocked_part part{p.first, p.count, 0, blocks};
     if (pieces) part.first_piece = p.first_piece, part.pieces = p.pieces;
     else if (p.pieces)
       part.first_block = unit * p.first_piece, part.blocks = std::min(unit * p.pieces, blocks - part.first_block);
-    emit_part(e, w, weight, bias, part);
+    emit_part(e, w, read, image, joined, weight, bias, part);
   }
 }
 
@@ -455,7 +499,7 @@ void emit_through_blocks(emission& e, const convolution& w, std::int64_t images,
                    bias = padded_bias(e, e.epilogue().bias, w.out_channels, outs);
   kernels::conv_through_args a{};
   const auto prepare = [&](std::int64_t out_channels) {
-    a.conv = blocked_args(e, w, false);
+    a.conv = blocked_args(e, w, layout::blocked);
     if (out_channels != w.out_channels)
       a.conv.whole_out_channels = w.out_channels, a.conv.w.out_channels = out_channels;
     prepare_grouped(w, f, a);
@@ -526,11 +570,14 @@ image_layouts conv2d::images(const image_call& c) {
   const convolution w = in_groups({window_of(a, c.in[0].dims, c.in[1].dims, c.out[0].dims)}, c.isa);
   // Blocks of few channels are mostly padding; there are no blocked kernels for float16 rounding.
   if (a.compute == dtype::float16) return {};
-  const auto& blocks =
-      a.compute == dtype::bfloat16 ? detail::bfloat_products(a.compute, c.isa).conv : kernels::conv_of(c.isa).blocked;
+  const product_type compute = a.compute != dtype::float32 ? a.compute : c.compute;
+  const auto* rounding = compute == dtype::bfloat16 ? &detail::bfloat_products(compute, c.isa).conv : nullptr;
+  const auto& blocks = a.compute == dtype::bfloat16 ? *rounding : kernels::conv_of(c.isa).blocked;
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(c.isa));
   const bool plain = takes_plain_images(c), taken = w.out_channels * 2 > lanes && blocks.supports(&w, plain) != 0;
-  return {taken, taken && !plain};
+  return {.result = taken,
+          .operand = taken && !plain,
+          .rounded = taken && w.sets == 1 && rounding && rounding->by_amx && rounding->supports(&w, plain)};
 }
 
 window_rule conv2d::windows(const image_call& c) {
@@ -567,7 +614,7 @@ void conv2d::emit(emission& e) {
   double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(weights.size(1, 4));
   if (w.groups != x.at(1)) flops += flops_per_element * static_cast<double>(x.size(1, 4) + y.size(1, 4));
   const auto group = in_groups(w, e.isa());
-  if (e.out(0).form == layout::blocked) emit_blocked(e, group, x.at(0), flops);
+  if (is_in_blocks(e.out(0).form)) emit_blocked(e, group, x.at(0), flops);
   else if (goes_through_blocks(e, w, group, forward)) emit_through_blocks(e, group, x.at(0), flops, false);
   else emit_plain(e, w, x.at(0), flops, forward);
 }

@@ -18,6 +18,7 @@ decisions decide(const request& r) {
   d.forms = lay_out(r, d.used);
   d.groups = group_nodes(r, d.used, d.forms);
   put_rows_first(r, d.used, d.groups, d.forms);
+  round_images(r, d.used, d.groups, d.forms);
   d.views = find_views(r, d.used, d.forms, d.groups);
   d.order = schedule(r, d.used, d.forms, d.groups, d.views);
   d.places = place(r, d.used, d.forms, d.groups, d.views, d.order);
@@ -25,16 +26,6 @@ decisions decide(const request& r) {
 }
 
 namespace {
-
-std::string_view name_of(layout f) {
-  switch (f) {
-    case layout::plain: return "plain";
-    case layout::blocked: return "blocked";
-    case layout::uniform: return "uniform";
-    case layout::rows_first: break;
-  }
-  return "rows first";
-}
 
 class description {
  public:

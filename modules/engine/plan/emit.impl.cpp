@@ -354,7 +354,7 @@ void emitter::record(std::size_t steps, std::size_t first_stage) {
   plan_line line{{}, p_.type(current_->result), form(current_->result), 0, 0, static_cast<std::uint32_t>(steps)};
   text t;
   if (current_->what == plan_item::kind::reorder) {
-    t << "reorder to " << (current_->to == layout::blocked ? "blocked" : "plain");
+    t << "reorder to " << name_of(current_->to);
     line.form = current_->to;
     line.results.push_back({line.result, line.form, converted_.at({current_->result, current_->to}), 0,
                             bytes_of(current_->result, line.form)});

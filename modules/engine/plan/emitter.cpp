@@ -53,7 +53,8 @@ class emitter final : public emission {
   const lamina::epilogue& epilogue() const override;
   buffer_ref operand(value_id v) override {
     operand_type(v);  // rejects a value that is not an operand
-    return read(v, v == epilogue().residual ? form(current_->result) : layout::plain);
+    return read(
+        v, v == epilogue().residual ? planning::residual_layout(d_.forms, *d_.groups.of(nodes_[0])) : layout::plain);
   }
   // Operands and results that an `emit`, possibly a user's, requests.
   value_id operand_at(std::size_t i) const {

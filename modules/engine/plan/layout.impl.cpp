@@ -25,12 +25,12 @@ image_layouts images_of(const request& r, const usage& u, const layouts& all, st
   const node& n = r.of.at(at);
   std::vector<tensor_type> in;
   std::vector<char> in_blocks;
-  for (auto v : n.inputs) in.push_back(r.of.type(v)), in_blocks.push_back(all.form[v] == layout::blocked);
+  for (auto v : n.inputs) in.push_back(r.of.type(v)), in_blocks.push_back(is_in_blocks(all.form[v]));
   bool first_only = true;
   for (std::int32_t k = 1; k < static_cast<std::int32_t>(n.results.size()); ++k)
     first_only = first_only && !u.is_read({at, k});
-  return n.op->images({n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks,
-                       r.options.compute != dtype::float32});
+  return n.op->images(
+      {n.attributes.get(), in, n.results, in_blocks[0] != 0, first_only, r.isa, in_blocks, r.options.compute});
 }
 
 // Whether an operand of a blocked result has one number per channel: it is read in blocks too, with 0 beyond the
@@ -91,9 +91,12 @@ bool is_for_channels(const tensor_type& t, const tensor_type& image) {
 
 std::size_t bytes_of(const request& r, value_id v, layout form) {
   const tensor_type& t = r.of.type(v);
-  if (form != layout::blocked) return form == layout::uniform ? size_of(t.element) : t.bytes();
+  const bool rounded = form == layout::rounded;
+  if (form != layout::blocked && !rounded) return form == layout::uniform ? size_of(t.element) : t.bytes();
   shape s = with_four_axes(t.dims);
-  s[1] = dim((s.at(1) + lanes_of(r) - 1) / lanes_of(r) * lanes_of(r));
+  const std::int64_t together = rounded ? 2 * lanes_of(r) : lanes_of(r);
+  s[1] = dim((s.at(1) + together - 1) / together * together);
+  if (rounded) return tensor_type{dtype::bfloat16, s}.bytes() + static_cast<std::size_t>(kernels::rounded_slack);
   return tensor_type{t.element, s}.bytes();
 }
 
@@ -152,6 +155,74 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
   }
 }
 
+namespace {
+
+// Finds images that products store in bfloat16.
+class image_rounding {
+ public:
+  image_rounding(const request& r, const usage& u, const grouping& groups, layouts& all)
+      : r_(r), u_(u), groups_(groups), all_(all) {}
+
+  // From the last result to the first: a residual is rounded if the sum is.
+  void run() {
+    for (auto i = static_cast<std::int32_t>(r_.of.nodes().size()); i-- > 0;) {
+      const auto product = product_of(i);
+      const value_id v{i, 0};
+      if (u_.needed[static_cast<std::size_t>(i)] && product != none && result_of(product) == v && can_round(product) &&
+          all_.form[v] == layout::blocked && !u_.root[v] && !has_windows(product) && may_be_rounded(v))
+        all_.form[v] = layout::rounded;
+    }
+  }
+
+ private:
+  // The product, not a chain, that runs a node alone or with others.
+  std::int32_t product_of(std::int32_t at) const {
+    const group* g = groups_.of(at);
+    return !g ? at : g->chain ? none : g->nodes[0];
+  }
+  value_id result_of(std::int32_t product) const {
+    const group* g = groups_.of(product);
+    return g ? g->result : value_id{product, 0};
+  }
+  bool has_windows(std::int32_t product) const { return groups_.of(product) && groups_.of(product)->tail.windows; }
+  // Whether a product reads and writes such images.
+  bool can_round(std::int32_t product) const {
+    const node& n = r_.of.at(product);
+    return n.kind == node_kind::operation && n.op->images && n.op->channels && is_in_blocks(all_.form[{product, 0}]) &&
+           images_of(r_, u_, all_, product).rounded;
+  }
+  // Whether all readers can, and one rounds the value anyway: multiplies it, or adds it to a sum that is rounded.
+  bool may_be_rounded(value_id v) const {
+    bool rounded = false;
+    for (auto reader : u_.readers_of(v)) {
+      const auto by = product_of(reader);
+      const auto& in = r_.of.at(reader).inputs;
+      if (by == none || std::count(in.begin(), in.end(), v) != 1 || !can_round(by)) return false;
+      const bool multiplies = by == reader && in[0] == v;
+      if (!multiplies && (by == reader || groups_.of(by)->tail.residual != v)) return false;
+      rounded = rounded || multiplies || all_.form[result_of(by)] == layout::rounded;
+    }
+    return rounded;
+  }
+
+  const request& r_;
+  const usage& u_;
+  const grouping& groups_;
+  layouts& all_;
+};
+
+}  // namespace
+
+void round_images(const request& r, const usage& u, const grouping& groups, layouts& all) {
+  if (all.any_blocked && !u.gradients) image_rounding(r, u, groups, all).run();
+}
+
+layout residual_layout(const layouts& all, const group& g) {
+  const layout stored = all.form[g.tail.residual], made = all.form[g.result];
+  if (stored == layout::rounded) return stored;
+  return made == layout::rounded ? layout::blocked : made;
+}
+
 void extend_layouts(const request& r, const usage& u, layouts& all) {
   if (!r.options.blocked_layout || u.gradients) return;
   const auto block = [&](value_id v) {
@@ -180,9 +251,10 @@ void extend_layouts(const request& r, const usage& u, layouts& all) {
 layout operand_layout(const request& r, const usage& u, const layouts& all, std::int32_t at, std::size_t k) {
   const node& n = r.of.at(at);
   const value_id in = n.inputs[k];
-  if (all.form[in] == layout::rows_first) return layout::rows_first;
+  if (all.form[in] == layout::rows_first || all.form[in] == layout::rounded) return all.form[in];
   if (n.op->layout_free && all.form[in] == layout::uniform) return layout::uniform;
-  if (!all.any_blocked || n.results.empty() || all.form[{at, 0}] != layout::blocked) return layout::plain;
+  if (!all.any_blocked || n.results.empty()) return layout::plain;
+  if (!is_in_blocks(all.form[{at, 0}])) return layout::plain;
   const bool alike = r.of.type(in).dims == n.results[0].dims;
   if (!n.op->images) return alike || reads_channels(r, all, n, in) ? layout::blocked : layout::plain;
   const auto forms = images_of(r, u, all, at);

@@ -119,6 +119,12 @@ grouping group_nodes(const request& r, const usage& u, layouts& forms);
 /// it.
 void put_rows_first(const request& r, const usage& u, const grouping& groups, layouts& all);
 
+/// Images between products that round them to bfloat16 are stored so, where their kernels can: half as many bytes. A sum
+/// that a product adds to such an image reads it rounded.
+void round_images(const request& r, const usage& u, const grouping& groups, layouts& all);
+/// The layout in which a product reads the residual of its epilogue.
+layout residual_layout(const layouts& all, const group& g);
+
 // ---- views ----
 
 /// A result that aliases part of an operand's memory.

@@ -128,7 +128,7 @@ std::string plan::explain() const {
     << pad("flops", 12, true) << pad("bytes", 12, true) << pad("steps", 7, true) << "\n";
   for (const auto& l : lines_)
     t << pad(l.what, 44, false) << " " << pad(text_of(l.result), 25, false)
-      << pad(l.form == layout::blocked ? "blocked" : "plain", 9, false) << pad(l.kernel, 16, false)
+      << pad(std::string(name_of(l.form)), 9, false) << pad(l.kernel, 16, false)
       << pad(text_of(static_cast<std::int64_t>(l.flops)), 12, true) << pad(text_of(l.bytes), 12, true)
       << pad(text_of(l.steps), 7, true) << "\n";
   t << "total: " << static_cast<std::int64_t>(cost_.flops) << " flops, " << cost_.bytes << " bytes moved, "

@@ -204,7 +204,7 @@ class scheduler {
     if (!g) return;
     for (const value_id v : {g->tail.bias, g->tail.windows_bias})
       if (v) reorder(v, layout::plain);
-    if (g->tail.residual) reorder(g->tail.residual, forms_.form[g->result]);
+    if (g->tail.residual) reorder(g->tail.residual, residual_layout(forms_, *g));
     for (auto v : g->tail.windows_operands()) reorder(v, layout::plain);
   }
 

@@ -17,7 +17,14 @@ export enum class layout : std::uint8_t {
   blocked,     ///< [N, ceil(C / lanes), H, W, lanes], zeros beyond channel C; int8: numbers plus 128, anything beyond C
   uniform,     ///< one element, broadcast to all
   rows_first,  ///< [..., heads, rows, columns] stored row-major as [..., rows, heads, columns]
+  rounded,  ///< float32 as bfloat16 in pairs of blocks: [N, ceil(C / 2 lanes), H, W, 2 lanes], zeros beyond channel C
 };
+constexpr bool is_in_blocks(layout form) { return form == layout::blocked || form == layout::rounded; }
+/// The name of a layout, as plans print it.
+export constexpr std::string_view name_of(layout form) {
+  constexpr std::string_view names[] = {"plain", "blocked", "uniform", "rows first", "bfloat16"};
+  return names[static_cast<std::size_t>(form)];
+}
 
 /// An offset in a buffer of the plan; becomes an address when the plan is bound.
 struct buffer_ref {

@@ -124,7 +124,7 @@ export struct image_call {
   bool first_only;  // only result 0 is read
   lamina::isa isa;
   view<const char> in_blocks{};  // for each operand, whether it is channel-blocked
-  bool rounds = false;           // products round their operands (`pass_options::compute`)
+  product_type compute{};        // type to which products round their operands (`pass_options::compute`)
 };
 /// What an operation computes per window of each channel's map: nothing, maximum, mean, or a sum weighted by one filter
 /// per channel. The attributes are those of a pool or a convolution.
@@ -134,6 +134,8 @@ export enum class window_rule : std::uint8_t { none, maximum, mean, filter };
 export struct image_layouts {
   bool result = false, operand = false, others = false, every_operand = false;
   bool zero_padding = false;  // padding channels of the result are zeroed, whatever the operands contain there
+  bool rounded = false;       // reads a channel-blocked operand 0, and its residual, that is stored as bfloat16, and
+                              // can store its result so
 };
 
 namespace rewriting {
