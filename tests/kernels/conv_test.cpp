@@ -670,6 +670,72 @@ BOOST_AUTO_TEST_CASE(plain_images_of_bfloat) {
   BOOST_TEST(taken > 100);
 }
 
+// Parts by channels of a convolution by Winograd, which share the transforms of an image: the same bits as the whole.
+BOOST_AUTO_TEST_CASE(winograd_by_channels) {
+  const auto& f = functions().blocked;
+  const long lanes = lane_count();
+  int taken = 0;
+  for (int i = 0; i < 60; ++i) {
+    window w{};
+    w.groups = w.dilation_h = w.dilation_w = w.stride_h = w.stride_w = 1;
+    w.kernel_h = i % 4 ? 3 : 1, w.kernel_w = 3;
+    w.channels = random_to(2 * lanes, 9 * lanes), w.out_channels = random_to(2 * lanes, 9 * lanes);
+    w.pad_h = i % 4 ? random_to(0, 2) : 0, w.pad_w = random_to(0, 2);
+    w.height = i % 4 ? random_to(12, 18) : random_to(3, 7), w.width = random_to(14, 30);
+    w.large_tiles = i % 3 == 0;
+    w = sized(w);
+    if (!f.by_winograd(&w, 0)) continue;
+    ++taken;
+    const long images = random_to(1, 2), results = w.out_height * w.out_width, outs = up(w.out_channels) / lanes;
+    const auto in = random_values<float>(images * in_size(w)), residual = random_values<float>(images * out_size(w)),
+               weight = random_values<float>(weight_size(w));
+    auto bias = random_values<float>(w.out_channels);
+    bias.resize(at(up(w.out_channels)));
+    buffer<float> packed(f.packed_bytes(&w, 0) / sizeof(float));
+    const conv_pack_args pack{w, weight.data(), packed.data(), 0, 0, 1};
+    f.pack(&pack, nullptr);
+    const auto blocks = blocked_form(in.data(), images, w.channels, w.height * w.width),
+               added = blocked_form(residual.data(), images, w.out_channels, results);
+    conv_blocked_args a{};
+    a.w = w;
+    a.count = images;
+    a.in = blocks.data(), a.weight = std::as_const(packed).data(), a.bias = bias.data();
+    a.residual = i % 2 ? added.data() : nullptr;
+    a.low = -0.25f, a.high = 1.5f, a.clamp = i % 5 == 0;
+    buffer<float> whole(at(images * outs * lanes * results)), out(whole.size());
+    a.out = whole.data();
+    run_blocked(a, f, 1);
+    BOOST_TEST_CONTEXT(name(w) << "images " << images << " large tiles " << w.large_tiles) {
+      BOOST_TEST(!f.reads_in_place(&a));
+      const long maps = f.joined_maps(&w, 0), image = static_cast<long>(f.joined_bytes(&w, 0) / sizeof(float));
+      buffer<float> transforms(at(images * image));
+      conv_join_args join{w, blocks.data(), transforms.data(), 0, 1, 0, 0};
+      for (; join.first < images * maps; ++join.first) f.join(&join, nullptr);
+      BOOST_TEST(transforms.guards_intact());
+      const long points =
+          w.kernel_h == 1 ? f.by_winograd(&w, 0) + 2 : (f.by_winograd(&w, 0) + 2) * (f.by_winograd(&w, 0) + 2);
+      const long filters = static_cast<long>(packed.size()) / points / outs;
+      for (long n = 0; n < images; ++n)
+        for (long first = 0; first < outs;) {
+          const long count = random_to(1, outs - first), place = (n * outs + first) * lanes * results;
+          conv_blocked_args part = a;
+          part.count = 1, part.joined_in = 1;
+          part.whole_out_channels = w.out_channels;
+          part.w.out_channels = std::min(count * lanes, w.out_channels - first * lanes);
+          part.in = std::as_const(transforms).data() + n * image;
+          part.weight += first * filters, part.bias += first * lanes;
+          part.out = out.data() + place;
+          if (a.residual) part.residual += place;
+          run_blocked(part, f, 1);
+          first += count;
+        }
+      BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), std::as_const(whole).data(), out.size()));
+      BOOST_TEST((out.guards_intact() && whole.guards_intact()));
+    }
+  }
+  BOOST_TEST((lane_count() < 8 || taken > 20));
+}
+
 // Images of bfloat16 numbers in pairs of channel blocks, as they are and copied, and parts by channels: the same bits as
 // from images of float32, whose results are rounded then. Only the form with AMX has them.
 BOOST_AUTO_TEST_CASE(rounded_images) {
@@ -749,7 +815,7 @@ BOOST_AUTO_TEST_CASE(rounded_images) {
       check("rounded images");
       // Parts by channels of each image, which read a copy of it.
       for (const bool rounded : {false, true}) {
-        const long maps = conv_join_args::maps_of(w, lanes, false);
+        const long maps = f.joined_maps(&w, 0);
         buffer<std::byte> copies(at(images) * f.joined_bytes(&w, 0));
         for (auto& x : copies) x = std::byte{0xff};
         conv_join_args join{

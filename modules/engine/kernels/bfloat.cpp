@@ -217,6 +217,9 @@ void LAMINA_KERNEL(conv_bf16_join_amx)(const void* args, void*) noexcept {
 int LAMINA_KERNEL(conv_bf16_in_place_amx)(const conv_blocked_args* args) noexcept {
   return blocked::amx_reads_in_place(*args);
 }
+long LAMINA_KERNEL(conv_bf16_maps_amx)(const window* w, int planar_in) noexcept {
+  return blocked::amx_layout(*w, planar_in != 0).maps;
+}
 std::size_t LAMINA_KERNEL(conv_bf16_joined_amx)(const window* w, int planar_in) noexcept {
   return static_cast<std::size_t>(blocked::amx_joined_bytes(*w, planar_in != 0));
 }
@@ -373,8 +376,8 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
       {LAMINA_KERNEL(conv_bf16_pieces_amx), LAMINA_KERNEL(conv_bf16_by_winograd_amx),
        LAMINA_KERNEL(conv_bf16_takes_window_amx), LAMINA_KERNEL(conv_bf16_prepare_amx),
        LAMINA_KERNEL(conv_bf16_scratch_amx), LAMINA_KERNEL(conv_bf16_packed_amx), LAMINA_KERNEL(conv_bf16_pack_amx),
-       LAMINA_KERNEL(conv_bf16_join_amx), LAMINA_KERNEL(conv_bf16_in_place_amx), LAMINA_KERNEL(conv_bf16_joined_amx),
-       true},
+       LAMINA_KERNEL(conv_bf16_join_amx), LAMINA_KERNEL(conv_bf16_in_place_amx), LAMINA_KERNEL(conv_bf16_maps_amx),
+       LAMINA_KERNEL(conv_bf16_joined_amx), true},
       LAMINA_BFLOAT_GRADIENT(),
       LAMINA_KERNEL(bf16_round_amx),
       sizeof(bfloat_amx::x),

@@ -21,6 +21,7 @@ LAMINA_SWEEP(rows)
 LAMINA_SWEEP(copied_rows)
 LAMINA_SWEEP(depthwise)
 LAMINA_SWEEP(winograd)
+LAMINA_SWEEP(join_winograd)
 #undef LAMINA_SWEEP
 #define LAMINA_REPAIR(name) void LAMINA_KERNEL(conv_repair_##name)(const void* args) noexcept;
 LAMINA_REPAIR(blocked_f32)
@@ -69,6 +70,14 @@ void prepare_depthwise(conv_blocked_args* a) noexcept {
 
 long pieces(const window* w, int planar_in) noexcept { return blocked::pieces<unconverted<float>>(*w, planar_in != 0); }
 int by_winograd(const window* w, int planar_in) noexcept { return blocked::by_winograd(*w, planar_in != 0); }
+
+int reads_in_place(const conv_blocked_args* a) noexcept {
+  return !blocked::takes_winograd(blocked::whole_window(*a), a->planar_in != 0);
+}
+long joined_maps(const window* w, int) noexcept { return blocked::divide_up(w->channels, blocked::block); }
+std::size_t joined_bytes(const window* w, int) noexcept {
+  return static_cast<std::size_t>(blocked::winograd_input_size<unconverted<float>>(*w)) * sizeof(float);
+}
 
 constexpr blocked::blocked_kernels blocked_f32{&tiles_of_blocked,
                                                LAMINA_KERNEL(conv_repair_blocked_f32),
@@ -211,6 +220,10 @@ void LAMINA_KERNEL(conv_winograd_f32)(const void* args, void* scratch) noexcept 
   blocked::run_winograd<unconverted<float>>(*static_cast<const conv_blocked_args*>(args), scratch);
 }
 
+void LAMINA_KERNEL(conv_join_winograd_f32)(const void* args, void*) noexcept {
+  blocked::join_winograd<unconverted<float>>(*static_cast<const conv_join_args*>(args));
+}
+
 void LAMINA_KERNEL(conv_pooled_f32)(const void* args, void* scratch) noexcept {
   const auto& a = *static_cast<const conv_pooled_args*>(args);
   pool_args pool = a.pool;
@@ -322,7 +335,8 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {pieces, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32)},
+    {pieces, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32),
+     LAMINA_KERNEL(conv_join_winograd_f32), reads_in_place, joined_maps, joined_bytes},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),

@@ -108,7 +108,7 @@ struct conv_blocked_args {
   float* out;
   float low, high;
   std::int32_t clamp, planar_in;
-  std::int32_t rounded_in, rounded_residual, rounded_out;  // for functions with `join`: which images are rounded
+  std::int32_t rounded_in, rounded_residual, rounded_out;  // for functions with AMX: which images are rounded
   std::int32_t joined_in;                                  // `in` is what `join` wrote
   long first_piece, piece_count;                           // of an image (see `pieces`); piece_count 0: all
   long whole_out_channels;  // of the whole convolution if this is a part by channels: keeps its tiles and sums; else 0
@@ -139,23 +139,21 @@ struct conv_blocked_functions {
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
   kernel pack;            // args: conv_pack_args
   kernel join = nullptr;  // args: conv_join_args; null: images are read as they are
-  /// 1 if images are read without a copy.
+  /// 1 if images are read as they are.
   int (*reads_in_place)(const conv_blocked_args* args) noexcept = nullptr;
-  /// Bytes from an image that `join` writes to the next one.
+  /// Maps of an image for `join`, and bytes from an image that it writes to the next one.
+  long (*joined_maps)(const window* w, int planar_in) noexcept = nullptr;
   std::size_t (*joined_bytes)(const window* w, int planar_in) noexcept = nullptr;
   bool by_amx = false;  // a layout of packed weights of its own, and rounded images
 };
-/// Copies the images of a convolution as its kernel reads them, so that parts by channels share one copy: rounded, with
-/// zeros around each map. Maps [first, first + count) of all images, of each of which there are as many as `maps_of`.
+/// Writes the images of a convolution as its kernel reads them, so that parts by channels share them: for AMX rounded,
+/// with zeros around each map; for Winograd the transforms of all tiles. Maps [first, first + count) of all images.
 struct conv_join_args {
   window w;
   const void* in;
   void* out;
   long first, count;
   std::int32_t planar_in, rounded_in;
-  static constexpr long maps_of(const window& w, long lanes, bool planar) {
-    return planar ? 1 : (w.channels + 2 * lanes - 1) / (2 * lanes);
-  }
 };
 /// Bytes after the last pixel of rounded images that kernels may read.
 inline constexpr long rounded_slack = 4096;

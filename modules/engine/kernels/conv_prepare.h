@@ -106,18 +106,20 @@ template <class Form> LAMINA_INLINE void prepare_winograd(conv_blocked_args* a, 
   conv_blocked_args product{};
   // The choice of the product's tiles, and so its sums, are those of the whole image.
   product.w = winograd_product(w, winograd_tiles_of(w));
+  product.whole_out_channels = a->whole_out_channels;
   product.piece_count = tiles_of_part(*a);
   decide<Form>(&product, kernels, smaller(larger(near / bytes_of_tile / wide_rows, 2), 8));
   for (int i = 0; i < place_count; ++i) a->decision[i] = product.decision[i];
   for (std::size_t i = 0; i < sizeof a->tile / sizeof *a->tile; ++i) a->tile[i] = product.tile[i];
   a->repair = nullptr;
   const long piece = a->decision[row_pixels];
-  a->decision[winograd_together] = larger(near / bytes_of_tile / piece, 1) * piece;
+  a->decision[winograd_together] =
+      a->joined_in ? winograd_tiles_of(w) : larger(near / bytes_of_tile / piece, 1) * piece;
 }
 
 /// Sets the decisions and returns the kernel.
 template <class Form> LAMINA_INLINE kernel prepare(conv_blocked_args* a, const blocked_kernels& kernels) {
-  if (takes_winograd(a->w, a->planar_in != 0)) {
+  if (takes_winograd(whole_window(*a), a->planar_in != 0)) {
     prepare_winograd<Form>(a, kernels);
     return kernels.winograd;
   }
@@ -131,8 +133,9 @@ template <class Form> LAMINA_INLINE std::size_t scratch_bytes(const conv_blocked
   const long* d = a->decision;
   constexpr long size = sizeof(typename Form::x);
   if (d[winograd_together])
-    return static_cast<std::size_t>(winograd_points(w) * d[winograd_together] * block *
-                                    (divide_up(w.channels, block) * size + divide_up(w.out_channels, block) * 4));
+    return static_cast<std::size_t>(
+        winograd_points(w) * d[winograd_together] * block *
+        ((a->joined_in ? 0 : divide_up(w.channels, block) * size) + divide_up(w.out_channels, block) * 4));
   const bool rounds = Form::numbers > 1;
   if (!d[has_copy] && !rounds) return 0;
   const long step = a->planar_in ? 1 : block;
@@ -190,10 +193,11 @@ LAMINA_INLINE long pieces_or_channels(const window& w, std::size_t packed) {
   const long all = count_pieces(w);
   return w.out_channels <= block || (all >= (is_sequence(w) ? 2 : 8) && packed <= image) ? all : 0;
 }
-/// The same, or Winograd tiles of an image; a depthwise convolution is split by rows.
+/// The same, or Winograd tiles of an image, or 0 if its parts share their transforms; a depthwise convolution is split by
+/// rows.
 template <class Form> LAMINA_INLINE long pieces(const window& w, bool planar) {
   if (w.groups > 1) return w.out_height;
-  if (takes_winograd(w, planar)) return winograd_tiles_of(w);
+  if (takes_winograd(w, planar)) return Form::numbers == 1 && shares_winograd_inputs(w) ? 0 : winograd_tiles_of(w);
   return pieces_or_channels(w, packed_bytes<Form>(&w, planar));
 }
 

@@ -83,6 +83,18 @@ constexpr long tiles_of_part(const conv_blocked_args& a) {
   return a.piece_count ? a.piece_count : winograd_tiles_of(a.w);
 }
 
+/// Whether parts of an image are channels, which share the transforms of all tiles: if the filters, of which each part of
+/// tiles would read all, are larger than inputs and products.
+constexpr bool shares_winograd_inputs(const window& w) {
+  return w.channels * w.out_channels > winograd_tiles_of(w) * (w.channels + w.out_channels);
+}
+/// The window with the channels of the whole image.
+constexpr window whole_window(const conv_blocked_args& a) {
+  window w = a.w;
+  w.out_channels = a.image_outs();
+  return w;
+}
+
 /// The 1x1 convolution of one point of `tiles` tiles, each a row of one pixel.
 constexpr window winograd_product(const window& w, long tiles) {
   return {w.channels, tiles, 1, w.out_channels, tiles, 1, 1, 1, 1, 1, 0, 0, 1, 1, 1};
@@ -196,11 +208,12 @@ struct winograd_group {
   long first, count;
 };
 
+/// Transforms `blocks` channel blocks of an image.
 template <class Form, int Rows, int Size> LAMINA_INLINE void winograd_inputs(const window& w, const winograd_group& g,
-                                                                             const float* in, typename Form::x* to,
-                                                                             long point) {
+                                                                             const float* in, long blocks,
+                                                                             typename Form::x* to, long point) {
   constexpr int edge = Size + 2, edge_rows = Rows == 1 ? 1 : edge;
-  const long columns = winograd_columns(w, Size), blocks = divide_up(w.channels, block);
+  const long columns = winograd_columns(w, Size);
   const long down = w.dilation_h, along = w.dilation_w, reach_h = (edge_rows - 1) * down, reach_w = (edge - 1) * along;
   for (long c = 0; c < blocks; ++c, in += w.height * w.width * block)
     for (long t = 0; t < g.count; ++t, to += block) {
@@ -247,6 +260,21 @@ template <int Rows, int Size> LAMINA_INLINE void winograd_outputs(const conv_blo
   }
 }
 
+/// Numbers of the transforms of an image.
+template <class Form> constexpr long winograd_input_size(const window& w) {
+  return winograd_points(w) * divide_up(w.channels, block) * winograd_tiles_of(w) * block;
+}
+/// The transforms of maps of images, for parts by channels.
+template <class Form, int Rows, int Size> LAMINA_APART void transform_maps(const conv_join_args& a) {
+  const window& w = a.w;
+  const long blocks = divide_up(w.channels, block), tiles = winograd_tiles_of(w);
+  for (long m = a.first; m < a.first + a.count; ++m)
+    winograd_inputs<Form, Rows, Size>(
+        w, {0, tiles}, static_cast<const float*>(a.in) + m * w.height * w.width * block, 1,
+        static_cast<typename Form::x*>(a.out) + m / blocks * winograd_input_size<Form>(w) + m % blocks * tiles * block,
+        blocks * tiles * block);
+}
+
 /// All tiles of images [first, first + count), or those of a part.
 template <class Form, int Rows, int Size>
 LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) {
@@ -254,16 +282,20 @@ LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) 
   const window& w = a.w;
   const long in_blocks = divide_up(w.channels, block), out_blocks = divide_up(w.out_channels, block);
   const long end = a.first_piece + tiles_of_part(a);
-  const long together = a.decision[winograd_together], filter = winograd_filter<Form>(w);
-  auto* const inputs = static_cast<typename Form::x*>(scratch);
+  const long together = a.decision[winograd_together], filter = winograd_filter<Form>(whole_window(a));
+  const bool joined = a.joined_in != 0;
   for (long n = a.first; n < a.first + a.count; ++n) {
     const float* in = a.in + n * in_blocks * w.height * w.width * block;
     const long image = n * out_blocks * w.out_height * w.out_width * block;
     for (long t = a.first_piece; t < end; t += together) {
       const winograd_group g{t, smaller(together, end - t)};
       const long in_point = in_blocks * g.count * block, out_point = out_blocks * g.count * block;
-      float* const products = reinterpret_cast<float*>(inputs + points * in_point);
-      winograd_inputs<Form, Rows, Size>(w, g, in, inputs, in_point);
+      const auto* inputs = joined ? reinterpret_cast<const typename Form::x*>(a.in) + n * winograd_input_size<Form>(w)
+                                  : static_cast<const typename Form::x*>(scratch);
+      float* const products = static_cast<float*>(scratch) +
+                              (joined ? 0 : points * in_point * static_cast<long>(sizeof(typename Form::x)) / 4);
+      if (!joined)
+        winograd_inputs<Form, Rows, Size>(w, g, in, in_blocks, static_cast<typename Form::x*>(scratch), in_point);
       conv_blocked_args product = a;
       product.w = winograd_product(w, g.count);
       product.clamp = 0;
@@ -279,14 +311,20 @@ LAMINA_APART void run_winograd_tiles(const conv_blocked_args& a, void* scratch) 
   }
 }
 
-template <class Form> LAMINA_INLINE void run_winograd(const conv_blocked_args& a, void* scratch) {
+/// Calls f with rows and columns of results of a tile, as constants.
+template <class Form, class F> LAMINA_INLINE void with_winograd_tile(const window& w, F f) {
   if constexpr (has_winograd) {
-    const bool flat = a.w.kernel_h == 1;
+    const bool flat = w.kernel_h == 1;
     if constexpr (Form::numbers == 1)
-      if (winograd_size(a.w) == 4)
-        return flat ? run_winograd_tiles<Form, 1, 4>(a, scratch) : run_winograd_tiles<Form, 4, 4>(a, scratch);
-    return flat ? run_winograd_tiles<Form, 1, 2>(a, scratch) : run_winograd_tiles<Form, 2, 2>(a, scratch);
+      if (winograd_size(w) == 4) return flat ? f.template operator()<1, 4>() : f.template operator()<4, 4>();
+    return flat ? f.template operator()<1, 2>() : f.template operator()<2, 2>();
   }
+}
+template <class Form> LAMINA_INLINE void run_winograd(const conv_blocked_args& a, void* scratch) {
+  with_winograd_tile<Form>(a.w, [&]<int Rows, int Size>() { run_winograd_tiles<Form, Rows, Size>(a, scratch); });
+}
+template <class Form> LAMINA_INLINE void join_winograd(const conv_join_args& a) {
+  with_winograd_tile<Form>(a.w, [&]<int Rows, int Size>() { transform_maps<Form, Rows, Size>(a); });
 }
 
 }  // namespace blocked

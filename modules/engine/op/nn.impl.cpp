@@ -225,6 +225,15 @@ kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w,
   return a;
 }
 
+// Bytes between the packed filters of a block of output channels and the next; by Winograd those of each point are apart.
+std::int64_t bytes_of_filters(const emission& e, const kernels::conv_blocked_functions& f, const convolution& w,
+                              bool planar) {
+  const int size = f.by_winograd(&w, planar);
+  const std::int64_t points = size == 0 ? 1 : (w.kernel_h == 1 ? 1 : size + 2) * (size + 2),
+                     blocks = in_whole_blocks(e, w.out_channels) / kernels::lanes(static_cast<kernels::isa>(e.isa()));
+  return static_cast<std::int64_t>(f.packed_bytes(&w, planar)) / points / blocks;
+}
+
 // Emits a part that reads images, which `join` may have written, `image` bytes each.
 void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_t image, bool joined, buffer_ref weight,
                buffer_ref bias, const blocked_part& part) {
@@ -259,9 +268,7 @@ void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_
     out_at = place_of_block(e.out(0).form, part.first_image, part.first_block);
     residual_at = tail.residual ? place_of_block(e.operand(tail.residual).form, part.first_image, part.first_block) : 0;
   }
-  kernels::window before = w;  // for the offset of the part: output channels before it
-  before.out_channels = part.first_block * lanes;
-  const auto weights_before = static_cast<std::int64_t>(f.packed_bytes(&before, a.planar_in));
+  const auto weights_before = part.first_block * bytes_of_filters(e, f, w, a.planar_in != 0);
   const auto run = f.prepare(&a);
   std::vector<address> where{
       {&a.in, images.at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
@@ -276,8 +283,7 @@ buffer_ref join_images(emission& e, const convolution& w, std::int64_t images) {
   const auto& f = blocked_functions(e, w, planar);
   const std::size_t image = f.joined_bytes(&w, planar);
   const buffer_ref to = e.temporary(static_cast<std::size_t>(images) * image);
-  const std::int64_t maps =
-      kernels::conv_join_args::maps_of(w, kernels::lanes(static_cast<kernels::isa>(e.isa())), planar);
+  const std::int64_t maps = f.joined_maps(&w, planar);
   e.cut_for_threads(images * maps, static_cast<double>(image) / static_cast<double>(maps),
                     [&](std::int64_t first, std::int64_t count) {
                       kernels::conv_join_args a{};
