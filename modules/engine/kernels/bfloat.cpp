@@ -264,14 +264,14 @@ LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
 
 // Products of a form. `prepare`: sets the decisions of the arguments but blocks; `full_rows`: of a full tile; `session`: what is
 // declared while they run.
-#define LAMINA_PRODUCTS(form, type, session, prepare, full_rows)                                                 \
+#define LAMINA_PRODUCTS(form, type, round, session, prepare, full_rows)                                          \
   void LAMINA_KERNEL(gemm_bf16_round_a##form)(long k, long count, const void* from, long row, long column,       \
                                               void* to) noexcept {                                               \
-    round_a<type>(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));            \
+    round(k, count, static_cast<const float*>(from), row, column, static_cast<type::x*>(to));                    \
   }                                                                                                              \
   void LAMINA_KERNEL(bf16_round##form)(const void* args, void*) noexcept {                                       \
     const auto& a = *static_cast<const bfloat_round_args*>(args);                                                \
-    round_a<type>(a.k, a.rows, a.in, a.row, a.column, static_cast<type::x*>(a.out));                             \
+    round(a.k, a.rows, a.in, a.row, a.column, static_cast<type::x*>(a.out));                                     \
   }                                                                                                              \
   void LAMINA_KERNEL(gemm_bf16##form)(const void* args, void* scratch) noexcept {                                \
     session;                                                                                                     \
@@ -320,7 +320,7 @@ LAMINA_WEIGHT_GRAD(_dots, bfloat_dots)
                                           columns, {static_cast<float*>(c), c_row, args, column, row, flags});     \
     static_cast<void>(b_step);                                                                                     \
   }                                                                                                                \
-  LAMINA_PRODUCTS(form, type, , LAMINA_PREPARE_TILES, tile_rows)
+  LAMINA_PRODUCTS(form, type, round_a<type>, , LAMINA_PREPARE_TILES, tile_rows)
 
 LAMINA_BFLOAT_FORM(, bfloat_floats)
 #if defined(__AVX512BW__)
@@ -339,7 +339,7 @@ void LAMINA_KERNEL(gemm_bf16_low_amx)(LAMINA_TILE_PARAMETERS) noexcept {
                                                  LAMINA_KERNEL(gemm_bf16_low##form),      \
                                                  LAMINA_KERNEL(gemm_bf16_round_a##form)}; \
   bfloat_product::prepare_amx(*args, all)
-LAMINA_PRODUCTS(_amx, bfloat_amx, const amx::session tiles, LAMINA_PREPARE_AMX, bfloat_product::amx_rows)
+LAMINA_PRODUCTS(_amx, bfloat_amx, round_groups, const amx::session tiles, LAMINA_PREPARE_AMX, bfloat_product::amx_rows)
 
 int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1 + bfloat_dots::there() + bfloat_amx::there(); }
 int LAMINA_KERNEL(bfloat_form_without_amx)() noexcept { return bfloat_dots::there() && bfloat_dots::pays(); }
@@ -366,7 +366,8 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
    LAMINA_BFLOAT_GRADIENT(form),              \
    LAMINA_KERNEL(bf16_round##form),           \
    sizeof(type::x),                           \
-   0}
+   1,                                         \
+   2}
 
 extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
 #if defined(__AVX512BW__)
@@ -381,7 +382,8 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
       LAMINA_BFLOAT_GRADIENT(),
       LAMINA_KERNEL(bf16_round_amx),
       sizeof(bfloat_amx::x),
-      amx::tile_rows - 1}},
+      amx::tile_rows,
+      bfloat_amx::tile_numbers}},
     LAMINA_KERNEL(bfloat_forms),
     LAMINA_KERNEL(bfloat_form),
     LAMINA_KERNEL(bfloat_form_without_amx),

@@ -28,10 +28,12 @@ struct bfloat_products {
   bfloat_weight_grad weight_grad;
   kernel round;              // args: bfloat_round_args
   std::size_t number_bytes;  // size of a rounded number
-  long rows_beyond;          // rows after the last one of a rounded operand that products read, but do not use
+  /// A rounded operand has rows and numbers of a row in multiples of these; products do not use what is beyond its own.
+  long row_group, numbers_group;
 };
 
-/// Rounds [rows, k] to the row format that the products of a form read, each row padded to an even number of elements.
+/// Rounds [rows, k] to the format that the products of a form read: rows of a multiple of `numbers_group` numbers; for AMX
+/// groups of 16 rows, [rows / 16][k / 32][16][32]. The first row begins a group.
 struct bfloat_round_args {
   long rows, k;
   const float* in;

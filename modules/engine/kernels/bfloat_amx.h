@@ -5,6 +5,7 @@
 #include "conv_border.h"
 #include "conv_prepare.h"
 #include "gemm_driver.h"
+#include "gemm_pack.h"
 #include "gemm_tile.h"
 #if defined(__AVX512BW__)
 
@@ -13,9 +14,41 @@ inline namespace LAMINA_KERNEL_SET {
 
 /// Pairs of bfloat16 numbers, of which AMX adds up those with even and those with odd positions among each 32, and then
 /// both to the sum: other bits than those of the other forms.
+///
+/// Packed rows of A are in groups, [rows / 16][k / 32][16][32]: what a tile reads at once is contiguous.
 struct bfloat_amx : bfloat_dots {
+  static constexpr long tile_numbers = amx::row_bytes / 2;  // of a row of a tile
+  static constexpr long row_numbers(long k) { return (k + tile_numbers - 1) / tile_numbers * tile_numbers; }
   static int there() noexcept { return bfloat_dots::there() && amx::there(); }
 };
+
+/// Rounds rows of A.
+LAMINA_INLINE void round_groups(long k, long count, const float* from, long row, long column, std::uint16_t* to) {
+  constexpr long numbers = bfloat_amx::tile_numbers, lanes = width<float>;
+  for (long begin = 0; begin < count; begin += amx::tile_rows) {
+    const long rows = count - begin < amx::tile_rows ? count - begin : amx::tile_rows;
+    for (long p = 0; p < k; p += numbers, to += amx::tile_rows * numbers) {
+      const long left = k - p < numbers ? k - p : numbers;
+      const auto in_low = kernels::first<float>(static_cast<int>(left < lanes ? left : lanes)),
+                 in_high = kernels::first<float>(static_cast<int>(left < lanes ? 0 : left - lanes));
+      const float* at = from + begin * row + p * column;
+      if (row == 1 && rows == lanes && left == numbers) {
+        round_columns<bfloat_dots>(numbers, at, column, to);
+        continue;
+      }
+      LAMINA_NO_UNROLL for (long i = 0; i < rows; ++i, at += row) {
+        alignas(64) float held[numbers];
+        const float* line = at;
+        if (column != 1) {
+          LAMINA_SMALL for (long l = 0; l < left; ++l) held[l] = at[l * column];
+          line = held;
+        }
+        const auto low = load(line, in_low), high = load(line + lanes, in_high);
+        _mm512_storeu_si512(to + i * numbers, bfloat_dots::narrowed(low, high));
+      }
+    }
+  }
+}
 
 namespace bfloat_product {
 
@@ -42,12 +75,12 @@ template <int Bands, int Columns> LAMINA_INLINE void amx_tile(long steps, const 
               load(from + j * lanes, first<float>(columns - j * lanes < lanes ? columns - j * lanes : lanes)));
   }
   amx::sums<amx::bfloat_pairs, Bands, Columns> all(biased ? bias : nullptr);
-  amx::operand x{static_cast<const char*>(a), a_step * 2, amx::tile_rows * a_step * 2},
+  amx::operand x{static_cast<const char*>(a), amx::row_bytes, amx::tile_rows * a_step * 2},
       w{static_cast<const char*>(b), b_row, amx::row_bytes};
   long left = steps;
   LAMINA_NO_UNROLL for (; left >= pairs; left -= pairs) {
     all.add(x, w);
-    x.at += amx::row_bytes;
+    x.at += amx::tile_rows * amx::row_bytes;
     w.at += pairs * b_row;
   }
   if (left > 0) all.add_rest(x, w, left);

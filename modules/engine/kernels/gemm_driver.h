@@ -73,10 +73,18 @@ LAMINA_INLINE void round_while_packing(gemm_args& g, gemm_pack packer) {
   g.packer_a = g.rounded ? nullptr : packer;
 }
 
+/// Whether a form packs A in tiles, whose sums take all of K.
+template <class Form> inline constexpr bool packs_tiles = requires { Form::row_numbers(1); };
+/// Numbers of a packed row of A.
+template <class Form> LAMINA_INLINE long packed_row_of(long k) {
+  if constexpr (packs_tiles<Form>) return Form::row_numbers(k);
+  else return steps_of<Form>(k) * Form::numbers;
+}
+
 /// Sets the block sizes of the loops; requires pack_b, tile_columns and the row panels.
 template <class Form> LAMINA_INLINE void cut_blocks(gemm_args& g) {
   constexpr long size = sizeof(typename Form::number);
-  g.k_block = steps_of<Form>(k_block_of(g.k)) * Form::numbers;
+  g.k_block = packs_tiles<Form> && g.k > 0 ? packed_row_of<Form>(g.k) : steps_of<Form>(k_block_of(g.k)) * Form::numbers;
   const bool thin = g.pack_b && g.m <= max_thin_rows;
   const long columns = thin ? thin_block_bytes / (g.k_block * size) : block_row_bytes / size;
   g.column_block = larger(1, smaller(columns / g.tile_columns, parts(g.n, g.tile_columns))) * g.tile_columns;
@@ -93,7 +101,7 @@ template <class T> LAMINA_INLINE long packed_b_count(const gemm_args& g) {
 }
 template <class Form> LAMINA_INLINE std::size_t scratch_of(const gemm_args& g) {
   using T = typename Form::number;
-  const long packed_a = g.pack_a ? g.k_block * g.panel_block * g.tall_rows + width<T> : 0;
+  const long packed_a = g.pack_a ? packed_row_of<Form>(g.k_block) * g.panel_block * g.tall_rows + width<T> : 0;
   return static_cast<std::size_t>(packed_b_count<T>(g)) * sizeof(T) +
          static_cast<std::size_t>(packed_a) * sizeof(typename Form::x);
 }
@@ -118,7 +126,7 @@ template <class Form, bool PacksA, class T = typename Form::number>
 LAMINA_INLINE void run_block(const gemm_args& g, const product_block<T>& now, typename Form::x* packed_a) {
   // Packed rows are interleaved (contiguous along M); rows that are rounded while packed are contiguous along K.
   constexpr bool rounds = Form::numbers > 1;
-  const long steps = steps_of<Form>(now.k), packed_row = steps * Form::numbers;
+  const long steps = steps_of<Form>(now.k), packed_row = packed_row_of<Form>(now.k);
   const long tall_end = g.tall_count * g.tall_rows;
   for (long first_row = 0; first_row < g.m;) {
     long end_row = first_row;

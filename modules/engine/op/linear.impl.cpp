@@ -144,10 +144,11 @@ void emit_integers(emission& e, const products& all) {
 // Rounds A once, where otherwise each part would round it. The products run after the next stage.
 void round_rows(emission& e, products& all, const kernels::bfloat_products& f, way& by) {
   auto& p = all.one;
-  const std::int64_t row = (p.k + 1) / 2 * 2, count = all.count == 1 ? 1 : all.a.size(), each = p.m * row;
+  const std::int64_t row = detail::divide_up(p.k, f.numbers_group) * f.numbers_group,
+                     count = all.count == 1 ? 1 : all.a.size(),
+                     each = detail::divide_up(p.m, f.row_group) * f.row_group * row;
   by.a_bytes = static_cast<std::int64_t>(f.number_bytes);
-  by.a = {e.temporary(static_cast<std::size_t>((each * count + f.rows_beyond * row) * by.a_bytes)),
-          count == 1 ? 0 : all.step.a, each};
+  by.a = {e.temporary(static_cast<std::size_t>(each * count * by.a_bytes)), count == 1 ? 0 : all.step.a, each};
   for (std::int64_t i = 0; i < count; ++i)
     e.cut_for_threads(
         p.m, 8 * static_cast<double>(p.k),
