@@ -647,7 +647,7 @@ BOOST_AUTO_TEST_CASE(turned_filters) {
 
 // Images of few channels in plain layout, which only the form with AMX reads.
 BOOST_AUTO_TEST_CASE(plain_images_of_bfloat) {
-  constexpr int form = 2;
+  constexpr int form = bfloat_form_of_amx;
   if (bfloat().forms() <= form) return;
   int taken = 0;
   for (int i = 0; i < 200; ++i) {
@@ -739,7 +739,7 @@ BOOST_AUTO_TEST_CASE(winograd_by_channels) {
 // Images of bfloat16 numbers in pairs of channel blocks, as they are and copied, and parts by channels: the same bits as
 // from images of float32, whose results are rounded then. Only the form with AMX has them.
 BOOST_AUTO_TEST_CASE(rounded_images) {
-  constexpr int form = 2;
+  constexpr int form = bfloat_form_of_amx;
   if (bfloat().forms() <= form) return;
   const auto& f = functions_of({.form = form});
   const long lanes = lane_count();

@@ -495,14 +495,12 @@ BOOST_AUTO_TEST_CASE(sets_that_fuse_give_the_same_bits) {
 
 // ---- products of bfloat16 numbers: every form that the machine has
 
-/// The form with AMX, which adds in an order of its own.
-constexpr int amx_form = 2;
 /// Every layout of A, and of B before packing: correct, and the same bits in each form of a set that fuses, but with AMX.
 void check_bfloat(const numbers<float>& x, const epilogue& end, long pad) {
   auto first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = 0}).c;
   BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = 0}, first), 0);
   for (int form = 0; form < form_count(); ++form) {
-    if (form == amx_form) {
+    if (form == bfloat_form_of_amx) {
       first = run<float>(x, {.b = layout::prepacked, .end = end, .pad = pad, .form = form}).c;
       BOOST_CHECK_EQUAL(wrong<float>(x, {.end = end, .form = form}, first), 0);
     }
@@ -586,7 +584,7 @@ BOOST_AUTO_TEST_CASE(bfloat_of_sets_that_fuse_gives_the_same_bits) {
     const numbers<float> x(m, n, k);
     const call narrow{.b = layout::prepacked, .end = everything, .form = 0, .set = isa::avx2};
     const call broad{
-        .b = layout::prepacked, .end = everything, .form = std::min(form_count(), amx_form) - 1, .set = wide};
+        .b = layout::prepacked, .end = everything, .form = std::min(form_count(), bfloat_form_of_amx) - 1, .set = wide};
     BOOST_CHECK(same(run<float>(x, narrow).c, run<float>(x, broad).c));
   }
 }

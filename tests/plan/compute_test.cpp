@@ -179,6 +179,29 @@ BOOST_AUTO_TEST_CASE(images_between_convolutions_are_stored_rounded) {
     }
 }
 
+// A convolution whose results are computed in bands, for a depthwise convolution or a pool after it, reads such images.
+BOOST_AUTO_TEST_CASE(bands_of_rounded_images) {
+  for (const bool pools : {false, true}) {
+    const auto run = [&](bool whole, int threads) {
+      small_graph g;
+      const auto conv = [&](const char* name, const value& x, std::int64_t outs, std::int64_t groups = 1) {
+        const std::int64_t kernel = groups > 1 ? 3 : 1;
+        const value w = g.state(name, real({outs, x.shape()[1].code / groups, kernel, kernel}, 2, -.3, .3));
+        return conv2d(x, w, {.padding = {kernel / 2, kernel / 2}, .groups = groups});
+      };
+      const value x = conv("narrow", g.input(real({1, 40, 61, 59}, 1)), 24), wide = relu(conv("wide", x, 96));
+      g.output(pools ? max_pool2d(wide, {.kernel_size = 2}) : relu(conv("each", wide, 96, 96)));
+      if (whole) g.p.output("x", x);
+      const auto result = g.run(in_bfloat, threads)[0];
+      BOOST_TEST(lines_with(*g.plan, pools ? "relu + max_pool2d" : "relu + conv2d") == 1u);
+      BOOST_TEST(images_in_bfloat(*g.plan) == (!whole && stores_images_in_bfloat(*g.plan)));
+      return result;
+    };
+    const auto expected = run(true, 1);
+    for (int threads = 1; threads <= 4; ++threads) BOOST_TEST(same_bits(run(false, threads), expected));
+  }
+}
+
 // A sum with an image that is stored in bfloat16 reads it rounded; other readers keep it float32.
 BOOST_AUTO_TEST_CASE(residuals_of_rounded_images) {
   for (const bool read_by_mean : {false, true}) {

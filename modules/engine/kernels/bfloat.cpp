@@ -343,7 +343,9 @@ LAMINA_PRODUCTS(_amx, bfloat_amx, round_groups, const amx::session tiles, LAMINA
 
 int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1 + bfloat_dots::there() + bfloat_amx::there(); }
 int LAMINA_KERNEL(bfloat_form_without_amx)() noexcept { return bfloat_dots::there() && bfloat_dots::pays(); }
-int LAMINA_KERNEL(bfloat_form)() noexcept { return bfloat_amx::there() ? 2 : LAMINA_KERNEL(bfloat_form_without_amx)(); }
+int LAMINA_KERNEL(bfloat_form)() noexcept {
+  return bfloat_amx::there() ? bfloat_form_of_amx : LAMINA_KERNEL(bfloat_form_without_amx)();
+}
 #else
 int LAMINA_KERNEL(bfloat_forms)() noexcept { return 1; }
 int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }

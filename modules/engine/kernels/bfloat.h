@@ -18,6 +18,8 @@ struct bfloat_weight_grad {
   std::size_t (*scratch_bytes)(const conv_plain_args* args) noexcept;
 };
 
+/// Index of the form with AMX, which adds in an order of its own, among those of AVX-512.
+inline constexpr int bfloat_form_of_amx = 2;
 /// One form of the products: separate kernels, but all forms share the layout of packed weights; that of convolutions
 /// differs where `conv.by_amx` does.
 struct bfloat_products {
