@@ -65,16 +65,21 @@ template <int Bands, int Columns> LAMINA_INLINE void amx_tile(long steps, const 
                                                               long rows, int columns, tile_end<float> end) {
   constexpr long pair = 4, pairs = amx::row_bytes / pair, b_row = panel_columns<float> * pair;
   constexpr int lanes = width<float>;
-  const bool biased = begins_at_bias(*end.args, end.flags);
-  alignas(64) float bias[Columns * lanes];
-  if (biased) {
+  const float* bias = nullptr;
+  alignas(64) float last_bias[Columns * lanes];
+  if (begins_at_bias(*end.args, end.flags)) {
     end.flags = 0;
-    const float* from = static_cast<const float*>(end.args->bias_column) + end.column;
-    LAMINA_UNROLL for (int j = 0; j < Columns; ++j)
-        store(bias + j * lanes,
-              load(from + j * lanes, first<float>(columns - j * lanes < lanes ? columns - j * lanes : lanes)));
+    bias = static_cast<const float*>(end.args->bias_column) + end.column;
+    // A tile that loads what was just stored waits for all stores before it.
+    if (columns < Columns * lanes) {
+      LAMINA_UNROLL for (int j = 0; j < Columns; ++j) {
+        const auto inside = first<float>(columns - j * lanes < lanes ? columns - j * lanes : lanes);
+        store(last_bias + j * lanes, load(bias + j * lanes, inside));
+      }
+      bias = last_bias;
+    }
   }
-  amx::sums<amx::bfloat_pairs, Bands, Columns> all(biased ? bias : nullptr);
+  amx::sums<amx::bfloat_pairs, Bands, Columns> all(bias);
   amx::operand x{static_cast<const char*>(a), amx::row_bytes, amx::tile_rows * a_step * 2},
       w{static_cast<const char*>(b), b_row, amx::row_bytes};
   long left = steps;
