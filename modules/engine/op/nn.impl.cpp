@@ -234,15 +234,21 @@ std::int64_t bytes_of_filters(const emission& e, const kernels::conv_blocked_fun
   return static_cast<std::int64_t>(f.packed_bytes(&w, planar)) / points / blocks;
 }
 
-// Emits a part that reads images, which `join` may have written, `image` bytes each.
-void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_t image, bool joined, buffer_ref weight,
-               buffer_ref bias, const blocked_part& part) {
+// Images that parts read, `bytes` each; `joined`: written by `join`.
+struct read_images {
+  buffer_ref at;
+  std::int64_t bytes;
+  bool joined = false;
+};
+
+void emit_part(emission& e, const convolution& w, const read_images& in, buffer_ref weight, buffer_ref bias,
+               const blocked_part& part) {
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const auto& tail = e.epilogue();
   const std::int64_t lanes = kernels::lanes(static_cast<kernels::isa>(e.isa())), block_bytes = lanes * 4;
   const bool depthwise = w.groups > 1;
   kernels::conv_blocked_args a = blocked_args(e, w, e.in(0).form);
-  a.joined_in = joined;
+  a.joined_in = in.joined;
   a.rounded_out = e.out(0).form == layout::rounded;
   a.rounded_residual = tail.residual && e.operand(tail.residual).form == layout::rounded;
   a.first = part.first_image;
@@ -259,7 +265,7 @@ void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_
     a.first = 0;
     a.whole_out_channels = w.out_channels;
     a.w.out_channels = std::min(part.blocks * lanes, w.out_channels - part.first_block * lanes);
-    in_at = part.first_image * image;
+    in_at = part.first_image * in.bytes;
     if (depthwise) {
       in_at += part.first_block * w.height * w.width * block_bytes;
       // Whole blocks: with a single channel it would not be a depthwise convolution.
@@ -271,14 +277,14 @@ void emit_part(emission& e, const convolution& w, buffer_ref images, std::int64_
   const auto weights_before = part.first_block * bytes_of_filters(e, f, w, a.planar_in != 0);
   const auto run = f.prepare(&a);
   std::vector<address> where{
-      {&a.in, images.at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
+      {&a.in, in.at.at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
   if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(residual_at)});
   e.step(run, a, where, f.scratch_bytes(&a));
 }
 
-// Copies images as the kernel reads them, in a stage of its own; returns the copies.
-buffer_ref join_images(emission& e, const convolution& w, std::int64_t images) {
+// Copies images as the kernel reads them, in a stage of its own.
+read_images join_images(emission& e, const convolution& w, std::int64_t images) {
   const bool planar = e.in(0).form == layout::plain;
   const auto& f = blocked_functions(e, w, planar);
   const std::size_t image = f.joined_bytes(&w, planar);
@@ -293,7 +299,7 @@ buffer_ref join_images(emission& e, const convolution& w, std::int64_t images) {
                       e.step(f.join, a, {{&a.in, e.in(0)}, {&a.out, to}});
                     });
   e.stage();
-  return to;
+  return {to, static_cast<std::int64_t>(image), true};
 }
 
 // Sets what a call by groups, or through blocks, needs beside its images: the convolution, prepared for one image.
@@ -467,15 +473,14 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
                                              pieces ? pieces : detail::divide_up(blocks, unit));
   const auto args = blocked_args(e, w, e.in(0).form);
   const bool joined = !pieces && f.join && !f.reads_in_place(&args) && parts.begin()->pieces != 0;
-  const buffer_ref read = joined ? join_images(e, w, images) : e.in(0);
-  const std::int64_t image = joined ? static_cast<std::int64_t>(f.joined_bytes(&w, planar))
-                                    : image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form);
+  const read_images in = joined ? join_images(e, w, images)
+                                : read_images{e.in(0), image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form)};
   for (const auto& p : parts) {
     blocked_part part{p.first, p.count, 0, blocks};
     if (pieces) part.first_piece = p.first_piece, part.pieces = p.pieces;
     else if (p.pieces)
       part.first_block = unit * p.first_piece, part.blocks = std::min(unit * p.pieces, blocks - part.first_block);
-    emit_part(e, w, read, image, joined, weight, bias, part);
+    emit_part(e, w, in, weight, bias, part);
   }
 }
 
