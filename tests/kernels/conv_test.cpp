@@ -197,6 +197,26 @@ void run_blocked(conv_blocked_args a, const conv_blocked_functions& f, long sets
   BOOST_TEST(scratch.guards_intact());
 }
 
+/// Filters as kernels read them.
+buffer<float> packed_filters(const conv_blocked_functions& f, const window& w, const std::vector<float>& weight,
+                             bool planar = false, long sets = 1) {
+  buffer<float> packed(at(sets) * f.packed_bytes(&w, planar) / sizeof(float));
+  const conv_pack_args pack{w, weight.data(), packed.data(), planar, 0, sets};
+  f.pack(&pack, nullptr);
+  BOOST_TEST(packed.guards_intact());
+  return packed;
+}
+/// Arguments of a convolution of whole images; `residual` may be null.
+conv_blocked_args args_of(const window& w, long images, const float* in, const buffer<float>& weight, const float* bias,
+                          const float* residual, bool clamp) {
+  conv_blocked_args a{};
+  a.w = w;
+  a.count = images;
+  a.in = in, a.weight = weight.data(), a.bias = bias, a.residual = residual;
+  a.low = -0.25f, a.high = 1.5f, a.clamp = clamp;
+  return a;
+}
+
 void check_blocked(const window& w, long images, blocked_options o, numbers kind = numbers::finite) {
   const auto& f = functions_of(o);
   const window group = window_of_kernel(w);
@@ -228,10 +248,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
   }
   BOOST_TEST_CONTEXT(name(w) << "images " << images << " planar " << o.planar << " residual " << o.residual << " clamp "
                              << o.clamp << " form " << o.form) {
-    buffer<float> packed(at(sets) * f.packed_bytes(&group, o.planar) / sizeof(float));
-    conv_pack_args pack{group, weight.data(), packed.data(), o.planar, 0, sets};
-    f.pack(&pack, nullptr);
-    BOOST_TEST(packed.guards_intact());
+    const auto packed = packed_filters(f, group, weight, o.planar, sets);
     const auto source = o.planar ? in : blocked_form(in.data(), images, w.channels, w.height * w.width);
     const auto added = blocked_form(residual.data(), images, w.out_channels, out_pixels);
     bias.resize(at(up(w.out_channels)));
@@ -243,7 +260,7 @@ void check_blocked(const window& w, long images, blocked_options o, numbers kind
     a.first = images > 1 ? 1 : 0;
     a.count = images - a.first;
     a.in = source.data();
-    a.weight = std::as_const(packed).data();
+    a.weight = packed.data();
     a.bias = o.bias ? bias.data() : nullptr;
     a.residual = o.residual ? added.data() : nullptr;
     a.out = out.data();
@@ -691,17 +708,11 @@ BOOST_AUTO_TEST_CASE(winograd_by_channels) {
                weight = random_values<float>(weight_size(w));
     auto bias = random_values<float>(w.out_channels);
     bias.resize(at(up(w.out_channels)));
-    buffer<float> packed(f.packed_bytes(&w, 0) / sizeof(float));
-    const conv_pack_args pack{w, weight.data(), packed.data(), 0, 0, 1};
-    f.pack(&pack, nullptr);
+    const auto packed = packed_filters(f, w, weight);
     const auto blocks = blocked_form(in.data(), images, w.channels, w.height * w.width),
                added = blocked_form(residual.data(), images, w.out_channels, results);
-    conv_blocked_args a{};
-    a.w = w;
-    a.count = images;
-    a.in = blocks.data(), a.weight = std::as_const(packed).data(), a.bias = bias.data();
-    a.residual = i % 2 ? added.data() : nullptr;
-    a.low = -0.25f, a.high = 1.5f, a.clamp = i % 5 == 0;
+    conv_blocked_args a =
+        args_of(w, images, blocks.data(), packed, bias.data(), i % 2 ? added.data() : nullptr, i % 5 == 0);
     buffer<float> whole(at(images * outs * lanes * results)), out(whole.size());
     a.out = whole.data();
     run_blocked(a, f, 1);
@@ -776,18 +787,12 @@ BOOST_AUTO_TEST_CASE(rounded_images) {
     spoil(weight, i % 5 ? numbers::finite : numbers::any);
     auto bias = random_values<float>(w.out_channels);
     bias.resize(at(2 * up(w.out_channels)));
-    buffer<float> packed(f.packed_bytes(&w, 0) / sizeof(float));
-    const conv_pack_args pack{w, weight.data(), packed.data(), 0, 0, 1};
-    f.pack(&pack, nullptr);
+    const auto packed = packed_filters(f, w, weight);
     const auto blocks = blocked_form(in.data(), images, w.channels, pixels),
                added = blocked_form(residual.data(), images, w.out_channels, results);
     const auto half = as_pairs(in, w.channels, pixels), half_added = as_pairs(residual, w.out_channels, results);
-    conv_blocked_args a{};
-    a.w = w;
-    a.count = images;
-    a.in = blocks.data(), a.weight = std::as_const(packed).data(), a.bias = bias.data();
-    a.residual = i % 2 ? added.data() : nullptr;
-    a.low = -0.25f, a.high = 1.5f, a.clamp = i % 4 == 0;
+    conv_blocked_args a =
+        args_of(w, images, blocks.data(), packed, bias.data(), i % 2 ? added.data() : nullptr, i % 4 == 0);
     buffer<float> whole(at(images * up(w.out_channels) * results));
     a.out = whole.data();
     run_blocked(a, f, 1);
