@@ -723,9 +723,7 @@ BOOST_AUTO_TEST_CASE(winograd_by_channels) {
       conv_join_args join{w, blocks.data(), transforms.data(), 0, 1, 0, 0};
       for (; join.first < images * maps; ++join.first) f.join(&join, nullptr);
       BOOST_TEST(transforms.guards_intact());
-      const long points =
-          w.kernel_h == 1 ? f.by_winograd(&w, 0) + 2 : (f.by_winograd(&w, 0) + 2) * (f.by_winograd(&w, 0) + 2);
-      const long filters = static_cast<long>(packed.size()) / points / outs;
+      const auto filters = static_cast<long>(f.filter_bytes(&w, 0) / sizeof(float));
       for (long n = 0; n < images; ++n)
         for (long first = 0; first < outs;) {
           const long count = random_to(1, outs - first), place = (n * outs + first) * lanes * results;
@@ -837,9 +835,7 @@ BOOST_AUTO_TEST_CASE(rounded_images) {
             part.whole_out_channels = w.out_channels;
             part.w.out_channels = std::min(count * lanes, w.out_channels - first * lanes);
             part.in = reinterpret_cast<const float*>(copies.data() + at(n) * f.joined_bytes(&w, 0));
-            window before = w;
-            before.out_channels = first * lanes;
-            part.weight += f.packed_bytes(&before, 0) / sizeof(float), part.bias += first * lanes;
+            part.weight += at(first) * f.filter_bytes(&w, 0) / sizeof(float), part.bias += first * lanes;
             const long place = (n * pairs + first / 2) * results * 2 * lanes;  // of numbers
             part.out = reinterpret_cast<float*>(out.data() + place);
             if (a.residual) part.residual = reinterpret_cast<const float*>(half_added.data() + place);

@@ -108,7 +108,7 @@ void check_conv(const quantized_blocked_convolutions* f, const window& w, long i
     if (image == 0) return;
     buffer<std::int8_t> copies(at(images) * image, 1);
     quantized_join_args join{w, blocked.data(), p.to.x_zero_point, copies.data(), 0, 1};
-    for (; join.first < images * quantized_join_args::maps_of(w); ++join.first) f->join(&join, nullptr);
+    for (; join.first < images * f->joined_maps(&w, plain_in); ++join.first) f->join(&join, nullptr);
     BOOST_TEST(copies.guards_intact());
     for (auto& v : out) v = 77;
     a.joined_in = 1, a.in = copies.data();

@@ -111,6 +111,10 @@ LAMINA_INLINE long copy_bytes(const window& w, const conv_layout& has, long numb
   return has.maps * w.rows_under(rows) * w.columns_under(columns) * has.pixel_bytes(numbers);
 }
 LAMINA_INLINE long bytes_beyond(const window& w) { return (conv_pixels * w.stride_w + w.kernel_w) * row_bytes; }
+/// Bytes of a whole image that `copy_maps` writes, and of what tiles read beyond it.
+LAMINA_INLINE long joined_bytes(const window& w, const conv_layout& has, long numbers) {
+  return copy_bytes(w, has, numbers, w.out_height, w.out_width) + bytes_beyond(w);
+}
 /// Number of rows of results whose pixels are copied together, so that the copy stays in cache beside filters.
 LAMINA_INLINE long rows_together(const window& w, const conv_layout& has, long numbers, long rows, long columns) {
   constexpr long max_bytes = 512 * 1024;
@@ -182,6 +186,14 @@ LAMINA_INLINE void copy_image(const window& w, long first_map, long maps, long p
       join(to + before * pixel_bytes, m, y * w.width + from, inside);
       clear(to + (before + inside) * pixel_bytes, columns - before - inside);
     }
+}
+
+/// Copies maps [first, first + count) of all images whole: join(image, map, to) writes each.
+template <class Join> LAMINA_INLINE void copy_maps(const window& w, const conv_layout& has, long numbers, long first,
+                                                   long count, char* to, Join join) {
+  const long image = joined_bytes(w, has, numbers), map = (image - bytes_beyond(w)) / has.maps;
+  for (long m = first; m < first + count; ++m)
+    join(m / has.maps, m % has.maps, to + m / has.maps * image + m % has.maps * map);
 }
 
 }  // namespace amx

@@ -170,6 +170,9 @@ void LAMINA_KERNEL(conv_bf16_pack)(const void* args, void*) noexcept {
   }                                                                                                           \
   std::size_t LAMINA_KERNEL(conv_bf16_packed##form)(const window* w, int planar_in) noexcept {                \
     return blocked::packed_bytes<type>(w, planar_in);                                                         \
+  }                                                                                                           \
+  std::size_t LAMINA_KERNEL(conv_bf16_filter##form)(const window* w, int planar_in) noexcept {                \
+    return blocked::filter_bytes<type>(w, planar_in);                                                         \
   }
 // A list macro expands only once, so that the macro applied to its entries cannot be a parameter.
 #define LAMINA_CONV_ENTER_(c, r) all.at[c - 1][r - 1] = &LAMINA_CONV_TILE_NAME(, c, r);
@@ -207,6 +210,9 @@ std::size_t LAMINA_KERNEL(conv_bf16_scratch_amx)(const conv_blocked_args* args) 
 }
 std::size_t LAMINA_KERNEL(conv_bf16_packed_amx)(const window* w, int planar_in) noexcept {
   return blocked::amx_packed_bytes(*w, planar_in != 0);
+}
+std::size_t LAMINA_KERNEL(conv_bf16_filter_amx)(const window* w, int planar_in) noexcept {
+  return static_cast<std::size_t>(blocked::amx_layout(*w, planar_in != 0).filter_bytes);
 }
 void LAMINA_KERNEL(conv_bf16_pack_amx)(const void* args, void*) noexcept {
   blocked::pack_amx_sets(*static_cast<const conv_pack_args*>(args));
@@ -358,6 +364,7 @@ int LAMINA_KERNEL(bfloat_form)() noexcept { return 0; }
    LAMINA_KERNEL(conv_bf16_prepare##form), \
    LAMINA_KERNEL(conv_bf16_scratch##form), \
    LAMINA_KERNEL(conv_bf16_packed##form),  \
+   LAMINA_KERNEL(conv_bf16_filter##form),  \
    LAMINA_KERNEL(conv_bf16_pack)}
 #define LAMINA_BFLOAT_GRADIENT(form)                                                      \
   {bfloat_product::takes_weight_grad, LAMINA_KERNEL(conv_bf16_weight_grad_prepare##form), \
@@ -378,9 +385,9 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
      {&LAMINA_KERNEL(gemm_bf16_functions_amx),
       {LAMINA_KERNEL(conv_bf16_pieces_amx), LAMINA_KERNEL(conv_bf16_by_winograd_amx),
        LAMINA_KERNEL(conv_bf16_takes_window_amx), LAMINA_KERNEL(conv_bf16_prepare_amx),
-       LAMINA_KERNEL(conv_bf16_scratch_amx), LAMINA_KERNEL(conv_bf16_packed_amx), LAMINA_KERNEL(conv_bf16_pack_amx),
-       LAMINA_KERNEL(conv_bf16_join_amx), LAMINA_KERNEL(conv_bf16_in_place_amx), LAMINA_KERNEL(conv_bf16_maps_amx),
-       LAMINA_KERNEL(conv_bf16_joined_amx), true},
+       LAMINA_KERNEL(conv_bf16_scratch_amx), LAMINA_KERNEL(conv_bf16_packed_amx), LAMINA_KERNEL(conv_bf16_filter_amx),
+       LAMINA_KERNEL(conv_bf16_pack_amx), LAMINA_KERNEL(conv_bf16_join_amx), LAMINA_KERNEL(conv_bf16_in_place_amx),
+       LAMINA_KERNEL(conv_bf16_maps_amx), LAMINA_KERNEL(conv_bf16_joined_amx), true},
       LAMINA_BFLOAT_GRADIENT(),
       LAMINA_KERNEL(bf16_round_amx),
       sizeof(bfloat_amx::x),

@@ -281,21 +281,20 @@ LAMINA_INLINE long amx_image_bytes(const window& w, bool planar, bool rounded) {
   return maps_before(rounded, 1, divide_up(w.channels, block)) * plane * pixel_bytes;
 }
 
-/// Bytes of an image that `join_images` writes, and of what tiles read beyond it.
+/// Bytes from an image that `join_images` writes to the next one.
 LAMINA_INLINE long amx_joined_bytes(const window& w, bool planar) {
-  return amx::copy_bytes(w, amx_layout(w, planar), amx_numbers, w.out_height, w.out_width) + amx::bytes_beyond(w);
+  return amx::joined_bytes(w, amx_layout(w, planar), amx_numbers);
 }
 /// Copies maps of images, as `conv_join_args` tells.
 LAMINA_COMPACT void join_images(const conv_join_args& a) {
   const window& w = a.w;
   const bool planar = a.planar_in != 0, rounded = a.rounded_in != 0;
-  const amx::conv_layout has = amx_layout(w, planar);
-  const long maps = has.maps, image = amx_joined_bytes(w, planar),
-             map = amx::copy_bytes(w, has, amx_numbers, w.out_height, w.out_width) / maps;
-  for (long m = a.first; m < a.first + a.count; ++m)
-    join_pixels(w, {static_cast<const char*>(a.in) + m / maps * amx_image_bytes(w, planar, rounded), planar, rounded},
-                m % maps, 1, -w.pad_h, w.rows_under(w.out_height), -w.pad_w, w.columns_under(w.out_width),
-                static_cast<char*>(a.out) + m / maps * image + m % maps * map);
+  const long image = amx_image_bytes(w, planar, rounded);
+  amx::copy_maps(w, amx_layout(w, planar), amx_numbers, a.first, a.count, static_cast<char*>(a.out),
+                 [&](long n, long map, char* to) __attribute__((always_inline)) {
+                   join_pixels(w, {static_cast<const char*>(a.in) + n * image, planar, rounded}, map, 1, -w.pad_h,
+                               w.rows_under(w.out_height), -w.pad_w, w.columns_under(w.out_width), to);
+                 });
 }
 
 /// Results of a call, for up to three blocks of output channels: where those of block `first` and of pixel 0 are.

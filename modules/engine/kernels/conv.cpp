@@ -107,6 +107,9 @@ std::size_t scratch_of_blocked(const conv_blocked_args* a) noexcept {
 std::size_t packed_bytes(const window* w, int planar_in) noexcept {
   return blocked::packed_bytes<unconverted<float>>(w, planar_in);
 }
+std::size_t filter_bytes(const window* w, int planar_in) noexcept {
+  return blocked::filter_bytes<unconverted<float>>(w, planar_in);
+}
 
 LAMINA_INLINE void run_depthwise(const conv_blocked_args& a, float* scratch) {
   using namespace blocked;
@@ -335,8 +338,8 @@ void LAMINA_KERNEL(conv_through_blocks_f32)(const void* args, void* scratch) noe
 extern const conv_functions LAMINA_KERNEL(conv);
 constinit const conv_functions LAMINA_KERNEL(conv) = {
     {LAMINA_PLAIN(f32, float, LAMINA_KERNEL(conv_forward_tiles_f32)), LAMINA_PLAIN(f64, double, nullptr)},
-    {pieces, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, LAMINA_KERNEL(conv_pack_f32),
-     LAMINA_KERNEL(conv_join_winograd_f32), reads_in_place, joined_maps, joined_bytes},
+    {pieces, by_winograd, supports, prepare_blocked, scratch_of_blocked, packed_bytes, filter_bytes,
+     LAMINA_KERNEL(conv_pack_f32), LAMINA_KERNEL(conv_join_winograd_f32), reads_in_place, joined_maps, joined_bytes},
     LAMINA_KERNEL(to_blocked_f32),
     LAMINA_KERNEL(from_blocked_f32),
     LAMINA_KERNEL(conv_pooled_f32),

@@ -137,6 +137,8 @@ struct conv_blocked_functions {
   kernel (*prepare)(conv_blocked_args* args) noexcept;
   std::size_t (*scratch_bytes)(const conv_blocked_args* args) noexcept;
   std::size_t (*packed_bytes)(const window* w, int planar_in) noexcept;
+  /// Bytes between the packed filters of a block of output channels and those of the next one; by Winograd, of each point.
+  std::size_t (*filter_bytes)(const window* w, int planar_in) noexcept;
   kernel pack;            // args: conv_pack_args
   kernel join = nullptr;  // args: conv_join_args; null: images are read as they are
   /// 1 if images are read as they are.

@@ -165,6 +165,12 @@ template <class Form> LAMINA_INLINE std::size_t packed_bytes(const window* w, in
   return static_cast<std::size_t>(outs * steps_of<Form>(inner) * w->kernel_h * w->kernel_w) * sizeof(float);
 }
 
+/// Bytes between the packed filters of a block of output channels and those of the next one; by Winograd, of each point.
+template <class Form> LAMINA_INLINE std::size_t filter_bytes(const window* w, int planar_in) {
+  const long points = takes_winograd(*w, planar_in != 0) ? winograd_points(*w) : 1;
+  return packed_bytes<Form>(w, planar_in) / static_cast<std::size_t>(points * divide_up(w->out_channels, block));
+}
+
 /// Calls pack(set) for sets of filters, such as those of the groups of a convolution, one after the other, with `bytes` of
 /// packed filters each.
 template <class Pack> LAMINA_INLINE void each_set(const conv_pack_args& a, std::size_t bytes, Pack pack) {

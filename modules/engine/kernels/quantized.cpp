@@ -486,7 +486,7 @@ void LAMINA_KERNEL(quantized_blocked_pack_amx)(const void* args, void* scratch) 
   else pack_tiles(a);
 }
 std::size_t LAMINA_KERNEL(quantized_blocked_amx_scratch)(const quantized_blocked_args* a) noexcept {
-  return takes_tiles(a->w, a->plain_in != 0) ? tile_layout(a->w, a->rows, a->blocks).bytes
+  return takes_tiles(a->w, a->plain_in != 0) ? tile_layout(a->w, a->rows, a->blocks, a->joined_in != 0).bytes
                                              : blocked_scratch<by_fours>(*a);
 }
 std::size_t LAMINA_KERNEL(quantized_blocked_amx_packed)(const window* w, int plain_in) noexcept {
@@ -498,6 +498,9 @@ int LAMINA_KERNEL(quantized_blocked_amx_supports)(const window* w, int plain_in)
 }
 void LAMINA_KERNEL(quantized_blocked_amx_join)(const void* args, void*) noexcept {
   join_images(*static_cast<const quantized_join_args*>(args));
+}
+long LAMINA_KERNEL(quantized_blocked_amx_maps)(const window* w, int plain_in) noexcept {
+  return takes_tiles(*w, plain_in != 0) ? amx::conv_layout(*w, numbers_of_tiles).maps : 0;
 }
 std::size_t LAMINA_KERNEL(quantized_blocked_amx_joined)(const window* w, int plain_in) noexcept {
   return takes_tiles(*w, plain_in != 0) ? static_cast<std::size_t>(joined_bytes(*w)) : 0;
@@ -524,6 +527,7 @@ static constinit const quantized_blocked_functions blocked_functions = {
      LAMINA_BLOCKED_CONVOLUTIONS(_vnni),
      LAMINA_BLOCKED_CONVOLUTIONS(_bytes),
      LAMINA_BLOCKED_CONVOLUTIONS(_amx, &LAMINA_KERNEL(quantized_blocked_amx_join),
+                                 &LAMINA_KERNEL(quantized_blocked_amx_maps),
                                  &LAMINA_KERNEL(quantized_blocked_amx_joined))},
 #else
     {{}, LAMINA_BLOCKED_CONVOLUTIONS(_vnni), LAMINA_BLOCKED_CONVOLUTIONS(_bytes), {}},

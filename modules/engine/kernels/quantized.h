@@ -201,17 +201,18 @@ struct quantized_blocked_convolutions {
   kernel conv;            // args: quantized_blocked_args
   kernel pack;            // args: quantized_blocked_pack_args
   kernel join = nullptr;  // args: quantized_join_args; null: images are read as they are
-  /// Bytes from an image that `join` writes to the next one; 0 if this convolution reads images as they are.
+  /// Maps of an image for `join`, and bytes from an image that it writes to the next one; 0 if this convolution reads
+  /// images as they are.
+  long (*joined_maps)(const window* w, int plain_in) noexcept = nullptr;
   std::size_t (*joined_bytes)(const window* w, int plain_in) noexcept = nullptr;
 };
 /// Copies blocked images of a convolution as its kernel reads them, so that parts by channels share one copy. Maps
-/// [first, first + count) of all images, of each of which there are as many as `maps_of`.
+/// [first, first + count) of all images.
 struct quantized_join_args {
   window w;
   const std::int8_t *in, *zero_point;
   std::int8_t* out;
   long first, count;
-  static constexpr long maps_of(const window& w) { return (w.channels + 63) / 64; }
 };
 struct quantized_blocked_functions {
   quantized_blocked_convolutions convolutions[4];  // as `quantized_functions::products`; null for the first form

@@ -22,11 +22,14 @@ struct tile_layout {
   long blocks, rows;  // blocks of output channels; rows of results whose pixels are copied together
   std::size_t factors, bytes;
 
-  LAMINA_INLINE tile_layout(const window& w, long height, long computed)
+  /// `joined`: pixels are copied already.
+  LAMINA_INLINE tile_layout(const window& w, long height, long computed, bool joined = false)
       : of(w, numbers_of_tiles),
         blocks(parts_of(w.out_channels, block_channels)),
         rows(amx::rows_together(w, of, numbers_of_tiles, height, w.out_width)),
-        factors(whole_lines(amx::copy_bytes(w, of, numbers_of_tiles, rows, w.out_width) + amx::bytes_beyond(w))),
+        factors(joined
+                    ? 0
+                    : whole_lines(amx::copy_bytes(w, of, numbers_of_tiles, rows, w.out_width) + amx::bytes_beyond(w))),
         bytes(factors + block_factor_bytes(computed)) {}
   /// Packed weights: the filters of all blocks, then the sum of each filter.
   LAMINA_INLINE long sums_of(long filter) const { return blocks * of.filter_bytes + filter * 4; }
@@ -121,23 +124,21 @@ LAMINA_APART void join_pixels(const window& w, const std::int8_t* image, std::in
 LAMINA_INLINE long image_bytes(const window& w) {
   return parts_of(w.channels, block_channels) * w.height * w.width * block_channels;
 }
-/// Bytes of the maps of an image that `join_images` writes, and with what tiles read beyond it.
-LAMINA_INLINE long maps_bytes(const window& w) {
-  return amx::copy_bytes(w, amx::conv_layout(w, numbers_of_tiles), numbers_of_tiles, w.out_height, w.out_width);
+LAMINA_INLINE long joined_bytes(const window& w) {
+  return amx::joined_bytes(w, amx::conv_layout(w, numbers_of_tiles), numbers_of_tiles);
 }
-LAMINA_INLINE long joined_bytes(const window& w) { return maps_bytes(w) + amx::bytes_beyond(w); }
 LAMINA_INLINE void join_images(const quantized_join_args& a) {
   const window& w = a.w;
-  const long maps = quantized_join_args::maps_of(w);
-  for (long m = a.first; m < a.first + a.count; ++m)
-    join_pixels(w, a.in + m / maps * image_bytes(w), *a.zero_point, m % maps, 1, -w.pad_h, w.rows_under(w.out_height),
-                -w.pad_w, w.columns_under(w.out_width),
-                reinterpret_cast<char*>(a.out) + m / maps * joined_bytes(w) + m % maps * (maps_bytes(w) / maps));
+  amx::copy_maps(w, amx::conv_layout(w, numbers_of_tiles), numbers_of_tiles, a.first, a.count,
+                 reinterpret_cast<char*>(a.out), [&](long n, long map, char* to) __attribute__((always_inline)) {
+                   join_pixels(w, a.in + n * image_bytes(w), *a.zero_point, map, 1, -w.pad_h,
+                               w.rows_under(w.out_height), -w.pad_w, w.columns_under(w.out_width), to);
+                 });
 }
 
 template <bool Added> LAMINA_APART void tile_conv(const quantized_blocked_args& a, std::int8_t* memory) {
   const window& w = a.w;
-  const tile_layout has(w, a.rows, a.blocks);
+  const tile_layout has(w, a.rows, a.blocks, a.joined_in != 0);
   const amx::session tiles;
   const factors by = factors_of_blocks(a, memory + has.factors, [&](long block) __attribute__((always_inline)) {
     return a.packed + has.sums_of(block * block_channels);

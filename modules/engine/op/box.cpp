@@ -120,6 +120,30 @@ part_list<image_part> parts_of_images(const emission& e, std::int64_t images, do
   return all;
 }
 
+/// Images that parts of a convolution read, `bytes` each; `joined`: copies in the form that its kernel reads.
+struct read_images {
+  buffer_ref at;
+  std::int64_t bytes;
+  bool joined = false;
+};
+/// Copies `images` by f.join in a stage of its own, so that parts by channels share the copies. `a`: its arguments, whose
+/// addresses but that of the result are `where`; `plain`: images are in plain layout.
+template <class Functions, class Arguments> read_images join_images(emission& e, const Functions& f, Arguments& a,
+                                                                    bool plain, std::int64_t images,
+                                                                    std::vector<address> where) {
+  const std::size_t image = f.joined_bytes(&a.w, plain);
+  const std::int64_t maps = f.joined_maps(&a.w, plain);
+  const buffer_ref to = e.temporary(static_cast<std::size_t>(images) * image);
+  where.push_back({&a.out, to});
+  e.cut_for_threads(images * maps, static_cast<double>(image) / static_cast<double>(maps),
+                    [&](std::int64_t first, std::int64_t count) {
+                      a.first = first, a.count = count;
+                      e.step(f.join, a, where);
+                    });
+  e.stage();
+  return {to, static_cast<std::int64_t>(image), true};
+}
+
 void emit_box(emission& e, const box& b, buffer_ref from, buffer_ref to, dtype element) {
   if (b.extent.size() == 0) return;
   kernels::copy_args a{};

@@ -225,23 +225,7 @@ kernels::conv_blocked_args blocked_args(const emission& e, const convolution& w,
   return a;
 }
 
-// Bytes between the packed filters of a block of output channels and the next; by Winograd those of each point are apart.
-std::int64_t bytes_of_filters(const emission& e, const kernels::conv_blocked_functions& f, const convolution& w,
-                              bool planar) {
-  const int size = f.by_winograd(&w, planar);
-  const std::int64_t points = size == 0 ? 1 : (w.kernel_h == 1 ? 1 : size + 2) * (size + 2),
-                     blocks = in_whole_blocks(e, w.out_channels) / kernels::lanes(static_cast<kernels::isa>(e.isa()));
-  return static_cast<std::int64_t>(f.packed_bytes(&w, planar)) / points / blocks;
-}
-
-// Images that parts read, `bytes` each; `joined`: written by `join`.
-struct read_images {
-  buffer_ref at;
-  std::int64_t bytes;
-  bool joined = false;
-};
-
-void emit_part(emission& e, const convolution& w, const read_images& in, buffer_ref weight, buffer_ref bias,
+void emit_part(emission& e, const convolution& w, const detail::read_images& in, buffer_ref weight, buffer_ref bias,
                const blocked_part& part) {
   const auto& f = blocked_functions(e, w, e.in(0).form == layout::plain);
   const auto& tail = e.epilogue();
@@ -274,32 +258,13 @@ void emit_part(emission& e, const convolution& w, const read_images& in, buffer_
     out_at = place_of_block(e.out(0).form, part.first_image, part.first_block);
     residual_at = tail.residual ? place_of_block(e.operand(tail.residual).form, part.first_image, part.first_block) : 0;
   }
-  const auto weights_before = part.first_block * bytes_of_filters(e, f, w, a.planar_in != 0);
+  const auto weights_before = part.first_block * static_cast<std::int64_t>(f.filter_bytes(&w, a.planar_in));
   const auto run = f.prepare(&a);
   std::vector<address> where{
       {&a.in, in.at.at(in_at)}, {&a.weight, weight.at(weights_before)}, {&a.out, e.out(0).at(out_at)}};
   if (bias) where.push_back({&a.bias, bias.at(part.first_block * block_bytes)});
   if (tail.residual) where.push_back({&a.residual, e.operand(tail.residual).at(residual_at)});
   e.step(run, a, where, f.scratch_bytes(&a));
-}
-
-// Copies images as the kernel reads them, in a stage of its own.
-read_images join_images(emission& e, const convolution& w, std::int64_t images) {
-  const bool planar = e.in(0).form == layout::plain;
-  const auto& f = blocked_functions(e, w, planar);
-  const std::size_t image = f.joined_bytes(&w, planar);
-  const buffer_ref to = e.temporary(static_cast<std::size_t>(images) * image);
-  const std::int64_t maps = f.joined_maps(&w, planar);
-  e.cut_for_threads(images * maps, static_cast<double>(image) / static_cast<double>(maps),
-                    [&](std::int64_t first, std::int64_t count) {
-                      kernels::conv_join_args a{};
-                      a.w = w;
-                      a.first = first, a.count = count;
-                      a.planar_in = planar, a.rounded_in = e.in(0).form == layout::rounded;
-                      e.step(f.join, a, {{&a.in, e.in(0)}, {&a.out, to}});
-                    });
-  e.stage();
-  return {to, static_cast<std::int64_t>(image), true};
 }
 
 // Sets what a call by groups, or through blocks, needs beside its images: the convolution, prepared for one image.
@@ -472,9 +437,12 @@ void emit_blocked(emission& e, convolution w, std::int64_t images, double flops_
   const auto parts = detail::parts_of_images(e, images, flops_per_image, 3 * grain, grain,
                                              pieces ? pieces : detail::divide_up(blocks, unit));
   const auto args = blocked_args(e, w, e.in(0).form);
-  const bool joined = !pieces && f.join && !f.reads_in_place(&args) && parts.begin()->pieces != 0;
-  const read_images in = joined ? join_images(e, w, images)
-                                : read_images{e.in(0), image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form)};
+  detail::read_images in{e.in(0), image_bytes(e, e.in_type(0).dims, dtype::float32, e.in(0).form)};
+  if (!pieces && f.join && !f.reads_in_place(&args) && parts.begin()->pieces != 0) {
+    kernels::conv_join_args a{};
+    a.w = w, a.planar_in = args.planar_in, a.rounded_in = args.rounded_in;
+    in = detail::join_images(e, f, a, planar, images, {{&a.in, in.at}});
+  }
   for (const auto& p : parts) {
     blocked_part part{p.first, p.count, 0, blocks};
     if (pieces) part.first_piece = p.first_piece, part.pieces = p.pieces;

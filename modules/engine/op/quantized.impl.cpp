@@ -340,22 +340,6 @@ void add_sum(emission& e, kernels::quantized_blocked_args& a, std::vector<addres
                              {&a.sum_zero_point, e.operand(of[7])}});
 }
 
-// Copies images as the kernel of a convolution reads them, in a stage of its own; returns the copies, `image` bytes each.
-buffer_ref join_images(emission& e, const kernels::quantized_blocked_convolutions& f, const kernels::window& w,
-                       std::int64_t images, std::size_t image) {
-  const buffer_ref to = e.temporary(static_cast<std::size_t>(images) * image);
-  const std::int64_t maps = kernels::quantized_join_args::maps_of(w);
-  emission::cut(images * maps, static_cast<double>(image) / static_cast<double>(maps),
-                [&](std::int64_t first, std::int64_t count) {
-                  kernels::quantized_join_args a{};
-                  a.w = w;
-                  a.first = first, a.count = count;
-                  e.step(f.join, a, {{&a.in, e.in(0)}, {&a.zero_point, e.in(2)}, {&a.out, to}});
-                });
-  e.stage();
-  return to;
-}
-
 // A convolution with a blocked result, cut into images, rows, or blocks.
 void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const shape &x = e.in_type(0).dims, &w = e.in_type(3).dims, &y = e.out_type(0).dims;
@@ -389,9 +373,13 @@ void emit_blocked(emission& e, const quantized_conv2d_attributes& at) {
   const double flops = 2.0 * static_cast<double>(y.size(1, 4)) * static_cast<double>(w.size(1, 4));
   const auto parts = detail::parts_of_images(e, x.at(0), flops, depthwise ? 2e6 : 8e6, depthwise ? 3e5 : 2e6,
                                              by_blocks ? detail::divide_up(blocks, unit) : height);
-  const std::size_t joined = f.join && by_blocks && parts.begin()->pieces != 0 ? f.joined_bytes(&whole.w, plain) : 0;
-  whole.joined_in = joined != 0;
-  const buffer_ref read = joined ? join_images(e, f, whole.w, x.at(0), joined) : e.in(0);
+  buffer_ref read = e.in(0);
+  if (f.join && by_blocks && parts.begin()->pieces != 0 && f.joined_maps(&whole.w, plain) != 0) {
+    kernels::quantized_join_args a{};
+    a.w = whole.w;
+    read = detail::join_images(e, f, a, plain, x.at(0), {{&a.in, e.in(0)}, {&a.zero_point, e.in(2)}}).at;
+    whole.joined_in = 1;
+  }
   for (const auto& p : parts) {
     auto a = whole;
     a.first = p.first, a.count = p.count;
