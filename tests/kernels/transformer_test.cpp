@@ -175,6 +175,31 @@ template <class T> void attends(const heads& s, mask_kind mask, bool causal, std
                  "parts of " << piece << " of " << s.queries << " queries to " << s.keys);
     }
 
+  // the same bits from packed keys, and values, that parts share
+  const auto packed = [](const gemm_functions& product, gemm_prepack_args p) {
+    buffer<std::byte> to(product.packed_bytes(p.k, p.n));
+    p.packed = to.data();
+    product.prepack(&p, nullptr);
+    BOOST_TEST(to.guards_intact());
+    return to;
+  };
+  buffer<std::byte> packed_keys = packed(*a.product, {s.depth, s.keys, k.data(), 1, s.depth, nullptr}),
+                    packed_values = packed(*a.product, {s.keys, s.width, v.data(), s.width, 1, nullptr});
+  for (const bool values : {false, true}) {
+    if (values && causal) break;
+    std::fill_n(parts.data(), parts.size(), T(7));
+    a.k = packed_keys.data(), a.keys_packed = 1;
+    if (values) a.v = packed_values.data(), a.values_packed = 1;
+    for (long i = 0; i < s.queries; i += attention_rows) {
+      a.first = i, a.count = std::min(attention_rows, s.queries - i);
+      run(a);
+    }
+    BOOST_TEST(parts.guards_intact());
+    BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), std::as_const(parts).data(), out.size()),
+               "packed " << (values ? "keys and values" : "keys"));
+  }
+  a.keys_packed = a.values_packed = 0;
+
   // the same bits where the rows of several heads are interleaved; those of other heads stay unchanged
   a.first = 0, a.count = s.queries;
   const auto spread = [&](const buffer<T>& from, long rows, long columns, long heads) {

@@ -32,17 +32,18 @@ template <class T> LAMINA_INLINE gemm_args mixture(const attention_args& a, long
   p.a_row = score_row(a), p.a_column = 1;
   p.b_row = a.v_row, p.b_column = 1;
   p.c_row = a.out_row;
-  p.prepacked = a.packs_values;
+  p.prepacked = a.packs_values != 0 || a.values_packed != 0;
   p.batch = 1;
   a.product->prepare(&p);
   return p;
 }
-/// Size in bytes of the packed keys, and of the packed values.
+/// Size in bytes of the keys, and of the values, that a call packs.
 LAMINA_INLINE std::size_t key_bytes(const attention_args& a) {
-  return aligned(a.product->packed_bytes(a.depth, a.keys));
+  return a.keys_packed == 0 ? aligned(a.product->packed_bytes(a.depth, a.keys)) : 0;
 }
+LAMINA_INLINE bool packs_values(const attention_args& a) { return a.packs_values != 0 && a.values_packed == 0; }
 LAMINA_INLINE std::size_t value_bytes(const attention_args& a) {
-  return a.packs_values != 0 ? aligned(a.product->packed_bytes(a.keys, a.width)) : 0;
+  return packs_values(a) ? aligned(a.product->packed_bytes(a.keys, a.width)) : 0;
 }
 /// Number of keys that queries up to `last_query` see.
 LAMINA_INLINE long seen(const attention_args& a, long last_query) {
@@ -111,7 +112,7 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
   T* const query = reinterpret_cast<T*>(packed + packed_bytes + score_bytes);
   char* const rest =
       packed + packed_bytes + score_bytes + aligned(static_cast<std::size_t>(attention_rows * a.depth) * sizeof(T));
-  if (a.keys > 0) {
+  if (a.keys > 0 && a.keys_packed == 0) {
     gemm_prepack_args pack{};
     pack.k = a.depth, pack.n = a.keys;
     pack.b = a.k, pack.b_row = 1, pack.b_column = a.k_row;
@@ -132,19 +133,19 @@ template <class T> LAMINA_APART void run(const attention_args& a, char* scratch)
     LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r) LAMINA_VECTORS for (long j = 0; j < a.depth; ++j)
         query[r * a.depth + j] = from[r * a.q_row + j] * scale;
     gemm_args s = scores<T>(a, rows, keys);
-    s.a = query, s.b = packed, s.c = score;
+    s.a = query, s.b = a.keys_packed != 0 ? a.k : packed, s.c = score;
     a.product->run(&s, rest);
     constexpr long group = folds::row_group;
     T weight[attention_rows / group][group];
     for (long r = 0; r < rows; r += group)
       weigh(a, score + r * score_row(a), first + r, rows - r < group ? rows - r : group, keys, weight[r / group]);
-    if (a.packs_values != 0 && packed_values != keys) {
+    if (packs_values(a) && packed_values != keys) {
       gemm_prepack_args pack{keys, a.width, a.v, a.v_row, 1, values};
       a.product->prepack(&pack, rest);
       packed_values = keys;
     }
     gemm_args m = mixture<T>(a, rows, keys);
-    m.a = score, m.b = a.packs_values != 0 ? values : a.v, m.c = out;
+    m.a = score, m.b = packs_values(a) ? values : a.v, m.c = out;
     a.product->run(&m, rest);
     LAMINA_NO_UNROLL for (long r = 0; r < rows; ++r)
         soft::scale_row(out + r * a.out_row, a.width, weight[r / group][r % group]);

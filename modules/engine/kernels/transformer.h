@@ -25,6 +25,7 @@ struct normalize_args {
 /// mask[i * mask_row + j * mask_column] is added; a bool mask is true for visible keys.
 /// causal: query i sees keys j <= i + keys - queries.  A query that sees no key gives zeros.
 /// Memory: packed K, packed V if the product requires it (`packs_values`), and `attention_rows` rows of scores.
+/// With `keys_packed`, k is what product->prepack wrote of [depth, keys]; with `values_packed`, v that of [keys, width].
 struct attention_args {
   const void* q;
   const void* k;
@@ -33,7 +34,7 @@ struct attention_args {
   void* out;
   long queries, keys, depth, width, first, count, mask_row, mask_column, q_row, k_row, v_row, out_row;
   double scale;
-  std::int32_t causal, mask_is_bool, packs_values, pad;
+  std::int32_t causal, mask_is_bool, packs_values, keys_packed, values_packed, pad;
   const gemm_functions* product;
   template <class F> void each_code(F f) const { f(product); }
 };

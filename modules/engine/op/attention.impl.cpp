@@ -52,6 +52,30 @@ struct head_strides {
   std::int64_t of(std::int64_t h) const { return heads == 0 ? 0 : h / heads * outer + h % heads * head; }
 };
 
+// Keys or values of all heads, as the product of an attention reads them.
+struct head_operand {
+  buffer_ref at;
+  head_strides strides;
+  std::int64_t size;              // of an element, in bytes
+  std::int64_t packed_bytes = 0;  // of a packed head; 0: not packed
+  buffer_ref of(std::int64_t head) const {
+    return at.at(packed_bytes != 0 ? head * packed_bytes : strides.of(head) * size);
+  }
+};
+// Packs all heads [k, n] as `shape` tells for a product, in a stage of its own with others before it.
+void pack_heads(emission& e, const kernels::gemm_functions& product, std::int64_t heads,
+                const kernels::gemm_prepack_args& shape, head_operand& x) {
+  constexpr std::int64_t line = 64;
+  const auto bytes = static_cast<std::int64_t>(product.packed_bytes(shape.k, shape.n));
+  const head_operand from = x;
+  x.packed_bytes = (bytes + line - 1) / line * line;
+  x.at = e.temporary(static_cast<std::size_t>(heads * x.packed_bytes));
+  for (std::int64_t h = 0; h < heads; ++h) {
+    auto a = shape;
+    e.step(product.prepack, a, {{&a.b, from.of(h)}, {&a.packed, x.of(h)}});
+  }
+}
+
 }  // namespace
 
 void attention::emit(emission& e) {
@@ -92,38 +116,47 @@ void attention::emit(emission& e) {
   a.mask_is_bool = masked && e.in_type(3).element == dtype::boolean;
 
   if (compute == dtype::float16) e.stage();
-  const std::int64_t heads = q.size(0, rank - 2), shared = heads / k.size(0, rank - 2);
-  const head_strides q_at(q, given[0].form), k_at(k, given[1].form), v_at(v, given[2].form),
-      out_at(e.out_type(0).dims, e.out(0).form);
-  a.q_row = q_at.row, a.k_row = k_at.row, a.v_row = v_at.row, a.out_row = out_at.row;
+  const std::int64_t heads = q.size(0, rank - 2), key_heads = k.size(0, rank - 2), shared = heads / key_heads;
+  const head_strides q_at(q, given[0].form), out_at(e.out_type(0).dims, e.out(0).form);
+  head_operand keys{given[1], {k, given[1].form}, size}, values{given[2], {v, given[2].form}, size};
+  a.q_row = q_at.row, a.k_row = keys.strides.row, a.v_row = values.strides.row, a.out_row = out_at.row;
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
-  // Each part packs the keys of its head, so a head is cut only into as many parts as there are threads.
+  // A head is cut only into as many parts as there are threads.
   const double grain = std::max(2e6, cost * static_cast<double>(a.queries * heads) / 64);
   // Query-major order: all heads of some queries, then those of the next, so that a thread keeps its rows of inputs and
   // outputs.
-  emission::cut(
-      a.queries, cost,
-      [&](std::int64_t first, std::int64_t count) {
-        std::int64_t index[max_rank]{};
-        for (std::int64_t h = 0; h < heads; ++h) {
-          kernels::attention_args part = a;
-          part.first = first;
-          part.count = count;
-          std::vector<address> where{{&part.q, given[0].at(q_at.of(h) * size)},
-                                     {&part.k, given[1].at(k_at.of(h / shared) * size)},
-                                     {&part.v, given[2].at(v_at.of(h / shared) * size)},
-                                     {&part.out, e.out(0).at(out_at.of(h) * size)}};
-          if (masked) {
-            std::int64_t mask_at = 0;
-            for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
-            where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
-          }
-          e.step(functions(e).attention[static_cast<int>(element)], part, where,
-                 functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
-          for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
-        }
-      },
-      grain, kernels::attention_rows);
+  detail::part_list<std::pair<std::int64_t, std::int64_t>> parts;
+  e.cut_for_threads(
+      a.queries, cost, [&](std::int64_t first, std::int64_t count) { parts.push_back({first, count}); }, grain,
+      kernels::attention_rows);
+  if ((parts.size() > 1 || shared > 1) && a.keys > 0) {
+    // Several calls read the keys of a head. Sums of a causal attention end before all values.
+    a.keys_packed = 1, a.values_packed = a.packs_values != 0 && a.causal == 0;
+    pack_heads(e, *a.product, key_heads, {a.depth, a.keys, nullptr, 1, a.k_row, nullptr}, keys);
+    if (a.values_packed != 0)
+      pack_heads(e, *a.product, key_heads, {a.keys, a.width, nullptr, a.v_row, 1, nullptr}, values);
+    e.stage();
+  }
+  for (const auto& [first, count] : parts) {
+    std::int64_t index[max_rank]{};
+    for (std::int64_t h = 0; h < heads; ++h) {
+      kernels::attention_args part = a;
+      part.first = first;
+      part.count = count;
+      std::vector<address> where{{&part.q, given[0].at(q_at.of(h) * size)},
+                                 {&part.k, keys.of(h / shared)},
+                                 {&part.v, values.of(h / shared)},
+                                 {&part.out, e.out(0).at(out_at.of(h) * size)}};
+      if (masked) {
+        std::int64_t mask_at = 0;
+        for (int i = 0; i < rank - 2; ++i) mask_at += index[i] * mask.axis[i];
+        where.push_back({&part.mask, e.in(3).at(mask_at * mask_size)});
+      }
+      e.step(functions(e).attention[static_cast<int>(element)], part, where,
+             functions(e).attention_scratch_bytes(&part, static_cast<kernels::element>(element)));
+      for (int i = rank - 3; i >= 0 && ++index[i] == q.at(i); --i) index[i] = 0;
+    }
+  }
 }
 
 void group_heads::emit(emission& e) { detail::emit_copy(e); }

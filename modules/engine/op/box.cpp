@@ -91,6 +91,7 @@ template <class Part> class part_list {
   void push_back(const Part& p) { parts_[count_++] = p; }
   const Part* begin() const { return parts_; }
   const Part* end() const { return parts_ + count_; }
+  std::size_t size() const { return count_; }
 
  private:
   Part parts_[16];
