@@ -447,19 +447,21 @@ BOOST_AUTO_TEST_CASE(what_is_joined_is_written_where_it_lies) {
           g.output(conv2d(c, filters("f", {3, 16, 1, 1})));  // reads a part after the whole
         },
         true);
-  // Each layer concatenates the results of all previous ones.
-  check_memory(
-      [](small_graph& g) {
-        value h = g.input(real({1, 32, 9, 9}, 1));
-        h = relu(conv2d(h, g.state("first", real({32, 32, 1, 1}, 1))));
-        for (int i = 0; i < 4; ++i) {
-          const value more =
-              conv2d(relu(h), g.state("w" + std::to_string(i), real({16, h.shape().at(1), 3, 3}, i)), {.padding = 1});
-          h = concat<1>(h, more);
-        }
-        g.output(global_avg_pool2d(relu(h)));
-      },
-      true);
+  // Each layer concatenates the results of all previous ones: with their concatenation, or all of them again.
+  for (const bool again : {false, true})
+    check_memory(
+        [&](small_graph& g) {
+          value h = g.input(real({1, 32, 9, 9}, 1));
+          h = relu(conv2d(h, g.state("first", real({32, 32, 1, 1}, 1))));
+          std::vector<value> all{h};
+          for (int i = 0; i < 4; ++i) {
+            const auto filters = g.state("w" + std::to_string(i), real({16, h.shape().at(1), 3, 3}, i));
+            all.push_back(conv2d(relu(h), filters, {.padding = 1}));
+            h = again ? concat(view<const value>(all), 1) : concat<1>(h, all.back());
+          }
+          g.output(global_avg_pool2d(relu(h)));
+        },
+        true);
   // Rows of products; the whole is an output.
   check_memory(
       [](small_graph& g) {

@@ -770,6 +770,37 @@ BOOST_AUTO_TEST_CASE(gathering_at_known_positions) {
     BOOST_TEST(message_of([&] { outcome_of(x, gathered({2}, outside), {}); }) != "");
 }
 
+// Concatenations of more and more values, as those of DenseNet.
+BOOST_AUTO_TEST_CASE(concatenations_that_begin_with_others) {
+  const array x = real({2, 3}, 1);
+  const auto count = [&](const auto& build) {
+    return outcome_of(x, build, {}).plan->counters().of(rewrite::nested_concatenation);
+  };
+  const auto joined = [](const std::vector<value>& all, std::int64_t axis = 1) {
+    return concat(view<const value>(all), axis);
+  };
+  const auto grown = [=](std::size_t first, std::size_t step, std::size_t last) {
+    return [=](const value& v) -> value {
+      std::vector<value> all;
+      for (std::size_t i = 0; i < last; ++i) all.push_back(sin(v * static_cast<double>(i + 1)));
+      value sum = v.owner().number(0., dtype::float32);
+      for (std::size_t n = first; n <= last; n += step)
+        sum = sum + reduce_sum(joined({all.begin(), all.begin() + static_cast<std::ptrdiff_t>(n)}) * double(n), {});
+      return sum;
+    };
+  };
+  rule(rewrite::nested_concatenation, "one more each time", x, grown(2, 1, 5), "");
+  BOOST_TEST(count(grown(2, 1, 5)) == 3);
+  BOOST_TEST(count(grown(3, 2, 7)) == 2);
+  BOOST_TEST(count(grown(2, 6, 8)) == 1);
+  // The first operands differ, or their order, or the axis.
+  BOOST_TEST(count([&](const value& v) -> value {
+               const value a = sin(v), b = cos(v), c = exp(v);
+               return reduce_sum(joined({a, b, c}), {}) + reduce_sum(joined({b, a}), {}) +
+                      reduce_sum(joined({b, c}), {}) + reduce_sum(joined({a, b}, 0), {});
+             }) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(transposition_joins_the_product) {
   const array x = real({3, 4}, 1);
   rule(

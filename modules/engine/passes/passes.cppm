@@ -28,9 +28,10 @@ export enum class rewrite : std::uint8_t {
   padding,         ///< zero padding before a convolution becomes the convolution's own padding
   softmax_loss,    ///< (u / y) * y with y a softmax or exp x is u, also where y is 0 or infinite: the gradient of log y
   spread_operand,  ///< elementwise operations read a gradient that is spread over a map where it is, and broadcast it
-  known_positions,   ///< gathering at positions that are known and follow each other is a part of the axis
-  attention,         ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
-  rotary_embedding,  ///< x cos + rotated(x) sin
+  known_positions,       ///< gathering at positions that are known and follow each other is a part of the axis
+  nested_concatenation,  ///< concat(a, b, c), where the program has concat(a, b) too, is concat(concat(a, b), c)
+  attention,             ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
+  rotary_embedding,      ///< x cos + rotated(x) sin
   layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also group and instance norm
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
   softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
@@ -58,7 +59,7 @@ export enum class rewrite : std::uint8_t {
   integer_conv2d,      ///< a convolution of dequantized int8 operands with a float result
   same_bytes,          ///< u - 128 for a uint8 value u = q + 128 is the int8 value q
 };
-export inline constexpr int rewrite_count = 42;
+export inline constexpr int rewrite_count = 43;
 export std::string_view name_of(rewrite r);
 
 /// A set of rewrites.

@@ -397,6 +397,7 @@ std::string_view name_of(rewrite r) {
                                         "softmax_loss",
                                         "spread_operand",
                                         "known_positions",
+                                        "nested_concatenation",
                                         "attention",
                                         "rotary_embedding",
                                         "layer_norm",

@@ -254,11 +254,31 @@ value gathered_part(const node& n, view<const value> in, program&) {
   return in[1].shape().rank == 1 ? part : value(reshape(part, n.results[0].dims));
 }
 
+/// A concatenation that begins with the operands of others, as those of DenseNet do: plans write the results of each
+/// inside that of the next.
+value nested_concatenation(const node& n, view<const value> in, program& p) {
+  if (!is_call_of<op::concat>(n)) return {};
+  constexpr std::size_t most = 8;  // operands that one concatenation adds to another
+  std::vector<value> operands(in.begin(), in.end());
+  const auto nest_first = [&] {
+    for (std::size_t count = 2; count < std::min(most, operands.size()); ++count) {
+      const auto known = p.find_operation(*n.op, n.attributes, {operands.data(), count});
+      if (!known) continue;
+      operands.erase(operands.begin() + 1, operands.begin() + static_cast<std::ptrdiff_t>(count));
+      operands[0] = {&p, known};
+      return true;
+    }
+    return false;
+  };
+  while (nest_first()) {}
+  return operands.size() == in.size() ? value() : value(&p, p.add(*n.op, n.attributes, operands));
+}
+
 /// In the order of `rewrite`.
 inline constexpr rule rules[] = {
     identity_number,      same_type,        operand_itself,     double_inverse, log_of,
     composed_permutation, composed_reshape, transposed_operand, joined_scale,   power_of_number,
-    joined_padding,       gradient_of_log,  spread_operand,     gathered_part};
+    joined_padding,       gradient_of_log,  spread_operand,     gathered_part,  nested_concatenation};
 static_assert(std::size(rules) == static_cast<std::size_t>(rewrite::attention));
 
 }  // namespace lamina::rewriting

@@ -448,6 +448,8 @@ class ir::program : found_in_lamina {
   /// type_error naming operation and operand types; value_error for a wrong number of operands or subprograms.
   value_id add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                std::vector<std::shared_ptr<const program>> subprograms = {});
+  /// The existing operation that `add` would return; empty if there is none.
+  value_id find_operation(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs) const;
   /// Errors: state_error for a value of another program.
   void output(std::string_view name, const value& v);
   /// Replaces the value of output `i`. Errors: state_error for a value of another program.

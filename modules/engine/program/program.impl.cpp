@@ -414,6 +414,21 @@ void program::same_results(const program& other, view<const tensor_type> inside,
       why << "result " << i << " is " << results[i] << " in one program and " << types[i] << " in another";
 }
 
+value_id program::find_operation(const operation& op, std::shared_ptr<const void> attributes,
+                                 view<const value> inputs) const {
+  node n;
+  n.op = &op;
+  n.attributes = std::move(attributes);
+  for (const auto& v : inputs) n.inputs.push_back(v.id());
+  const auto known = known_.find(hash_node(n, {}, 1, 0, [&](std::int32_t i) { return at(i).hash; }));
+  if (known == known_.end()) return {};
+  for (auto i : known->second) {
+    n.results = at(i).results;
+    if (same_node(at(i), n)) return {i, 0};
+  }
+  return {};
+}
+
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
                       std::vector<std::shared_ptr<const program>> subprograms) {
   node n;
