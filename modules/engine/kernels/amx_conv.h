@@ -16,6 +16,7 @@ inline constexpr long conv_pixels = 2 * tile_rows, conv_columns = 3;
 struct conv_layout {
   long channels;      // of a pixel of the copy: those of a row of a tile, or 2 or 4 of an image in plain layout
   long maps;          // copies of the image, each with these channels
+  long tap_pixels;    // of a row of the window, in one step
   long taps, words;   // steps of a row of the window, and words of a step
   long filter_bytes;  // of the filters of a block of output channels
 
@@ -24,9 +25,16 @@ struct conv_layout {
                  : w.channels <= 2 ? 2
                                    : 4),
         maps(planar ? 1 : (w.channels + channels - 1) / channels),
-        taps(planar ? 1 : w.kernel_w),
-        words(planar ? w.kernel_w * channels / numbers : tile_rows),
+        tap_pixels(planar ? pixels_of_tap(w.kernel_w, tile_rows * numbers / channels) : 1),
+        taps(w.kernel_w / tap_pixels),
+        words(tap_pixels * channels / numbers),
         filter_bytes(maps * w.kernel_h * taps * words * row_bytes) {}
+  /// The most pixels, up to `max`, into which a row of the window can be divided.
+  LAMINA_INLINE static long pixels_of_tap(long row, long max) {
+    long taps = 1;
+    while (row % taps != 0 || row / taps > max) ++taps;
+    return row / taps;
+  }
   /// Bytes of a pixel of the copy.
   LAMINA_INLINE long pixel_bytes(long numbers) const { return channels * 4 / numbers; }
   /// Position of a number of a filter among those of its output block: its word, and which number of that it is.
@@ -60,8 +68,8 @@ LAMINA_INLINE void conv_tiles(const conv_part& q, Finish finish) {
   const bool one = w.stride_h == 1 && w.stride_w == 1;
   const long sequences = one ? 1 : q.rows, length = one ? (q.rows - 1) * q.line + q.columns : q.columns;
   const long line_bytes = q.line * q.pixel_bytes, pixel = w.stride_w * q.pixel_bytes;
-  const long across = w.dilation_w * q.pixel_bytes, down = w.dilation_h * line_bytes, map = q.copied_rows * line_bytes,
-             tap_bytes = has.words * row_bytes;
+  const long across = w.dilation_w * has.tap_pixels * q.pixel_bytes, down = w.dilation_h * line_bytes,
+             map = q.copied_rows * line_bytes, tap_bytes = has.words * row_bytes;
   const auto smaller = [](long a, long b) { return a < b ? a : b; };
   // Each tile prefetches a part of the filters of the next output blocks, which follow those of these.
   const long tiles = sequences * ((length + conv_pixels - 1) / conv_pixels), lines = Columns * has.words;

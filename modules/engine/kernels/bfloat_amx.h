@@ -145,10 +145,12 @@ inline constexpr long amx_numbers = 2;
 inline constexpr int amx_row_group = 0, amx_in_place = 1;
 
 LAMINA_INLINE amx::conv_layout amx_layout(const window& w, bool planar) { return {w, amx_numbers, planar}; }
-/// Whether an image is supported: in plain layout if a row of the window is one step.
+/// Whether an image is supported: in plain layout if a row of the window is one step, or some of at least half a tile.
 LAMINA_INLINE bool amx_takes_window(const window& w, bool planar) {
-  if (!planar) return takes_window(w);
-  return takes_window(w) && w.channels <= 4 && w.dilation_w == 1 && amx_layout(w, true).words <= amx::tile_rows;
+  if (!planar || !takes_window(w)) return takes_window(w);
+  if (w.channels > 4 || w.dilation_w != 1) return false;
+  const amx::conv_layout has = amx_layout(w, true);
+  return has.taps == 1 || has.words >= amx::tile_rows / 2;
 }
 
 /// Packs filters: [blocks of O][maps][rows of the window][taps][words][block].
