@@ -364,6 +364,80 @@ BOOST_AUTO_TEST_CASE(patterns_of_attention) {
       "softmax", 2e-6);
 }
 // Scale, masks and axes in other positions.
+// Queries, keys and values that one product gives: attention reads their rows where they are.
+BOOST_AUTO_TEST_CASE(attention_of_a_joint_product) {
+  constexpr std::int64_t heads = 3, depth = 8;
+  const array x = real({2, 70, 10}, 1);
+  const auto joint = [](const value& v) -> value {
+    return matmul(v, v.owner().constant(to_tensor(random_array(dtype::float32, {10, 3 * heads * depth}, 3)))) + 0.25;
+  };
+  const auto permuted = [=](const value& v) {
+    return value(permute(reshape(joint(v), {2, 70, 3, heads, depth}), {2, 0, 3, 1, 4}));
+  };
+  rule(
+      rewrite::part_of_heads, "positions of a permuted value", x,
+      [=](const value& v) -> value {
+        const value all = permuted(v);
+        return attention(select(all, 0, 0), select(all, 0, 1), select(all, 0, -1));
+      },
+      "permute");
+  rule(
+      rewrite::part_of_heads, "with an axis of one, and reshaped", x,
+      [=](const value& v) -> value {
+        const auto parts = split(permuted(v), 3, 0);
+        const auto part = [&](std::size_t i) { return value(reshape(parts[i], {1, 2, heads, 70, depth})); };
+        return attention(part(0), part(1), part(2), {.causal = true});
+      },
+      "permute");
+  rule(
+      rewrite::part_of_heads, "decomposed", x,
+      [=](const value& v) -> value {
+        const value all = permuted(v);
+        const value scores = matmul(select(all, 0, 0) * 0.3, select(all, 0, 1), {.transpose_b = true});
+        return matmul(softmax(scores), select(all, 0, 2));
+      },
+      "softmax", 2e-6);
+  const auto count = [&](const axes& order, const shape& s) {
+    return outcome_of(x,
+                      [&](const value& v) -> value {
+                        const value q = select(permute(reshape(joint(v), s), order), 0, 1);
+                        return attention(q, q, q);
+                      },
+                      {})
+        .plan->counters()
+        .of(rewrite::part_of_heads);
+  };
+  BOOST_TEST(count({2, 0, 3, 1, 4}, {2, 70, 3, heads, depth}) == 1);
+  BOOST_TEST(count({2, 0, 1, 3, 4}, {2, 70, 3, heads, depth}) == 0);  // rows and heads are not swapped
+  BOOST_TEST(count({2, 0, 4, 3, 1}, {2, 70, 3, heads, depth}) == 0);
+  // Results that something else reads are copied; so are those of other products. The bits are the same.
+  for (const auto compute : {dtype::float32, dtype::bfloat16, dtype::float16})
+    for (const int threads : {1, 2})
+      for (const bool sliced : {false, true}) {
+        const auto build = [&](small_graph& g, bool read) {
+          const value v = g.input(x), y = joint(v), all = permuted(v);
+          std::vector<value> part;
+          for (int i = 0; i < 3; ++i) {
+            const value rows = slice(y, {.start = i * heads * depth, .stop = (i + 1) * heads * depth, .axis = 2});
+            part.push_back(sliced ? value(permute(reshape(rows, {2, 70, heads, depth}), {0, 2, 1, 3}))
+                                  : value(select(all, 0, i)));
+          }
+          g.output(attention(part[0], part[1], part[2], {.compute = compute}));
+          if (read)
+            for (const auto& one : part) g.output(one);
+        };
+        small_graph where_it_is, copied;
+        build(where_it_is, false), build(copied, true);
+        const auto found = where_it_is.run({}, threads), expected = copied.run({}, threads);
+        BOOST_TEST_CONTEXT(lamina::name_of(compute) << ", " << threads << " threads, sliced " << sliced) {
+          BOOST_TEST(same_bits(found[0], expected[0]));
+          for (const auto* moves : {"slice", "select", "permute"})
+            BOOST_TEST(lines_with(*where_it_is.plan, moves) == 0, where_it_is.plan->explain());
+          BOOST_TEST(lines_with(*copied.plan, "permute") > 0);
+        }
+      }
+}
+
 BOOST_AUTO_TEST_CASE(more_patterns_of_attention) {
   const array x = real({2, 5, 12}, 1);
   const auto part = [](const value& v, int from) -> value {

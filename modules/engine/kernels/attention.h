@@ -15,9 +15,10 @@ constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64
 /// Row stride of the scores in elements: not a power of two, to avoid conflicts in the caches.
 LAMINA_INLINE long score_row(const attention_args& a) { return (a.keys + 15) / 16 * 16 + 16; }
 
+/// Whole registers of columns: rows of scores and packed keys have room beyond the last key.
 template <class T> LAMINA_INLINE gemm_args scores(const attention_args& a, long rows, long keys) {
   gemm_args p{};
-  p.m = rows, p.n = keys, p.k = a.depth;
+  p.m = rows, p.n = (keys + width<T> - 1) / width<T> * width<T>, p.k = a.depth;
   p.a_row = a.depth, p.a_column = 1;
   p.b_row = 1, p.b_column = a.k_row;
   p.c_row = score_row(a);

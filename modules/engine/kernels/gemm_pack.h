@@ -77,6 +77,11 @@ LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, 
     const float* in = from + j * column;
     const int left = static_cast<int>(count - j < 0 ? 0 : count - j < lanes ? count - j : lanes);
     float* out = to + j / columns * columns * pairs + j % columns;
+    if (left == 0) {
+      LAMINA_NO_UNROLL for (long p = 0; p < pairs; ++p) store(out + p * columns, zero<float>());
+      continue;
+    }
+    const auto inside = first<float>(left);
     for (long p = 0; p < k; p += lanes) {
       const int rows = static_cast<int>(k - p < lanes ? k - p : lanes);
       vec<float> r[lanes];
@@ -86,11 +91,13 @@ LAMINA_APART void pack_b_pairs(long k, long count, const float* from, long row, 
         transpose<float>(r);
       } else if (column == 1 && rows == lanes && left == lanes) {
         LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] = load(in + (p + i) * row);
+      } else if (column == 1) {
+        LAMINA_UNROLL for (int i = 0; i < lanes; ++i) r[i] =
+            i < rows ? load(in + (p + i) * row, inside) : zero<float>();
       } else {
         LAMINA_NO_UNROLL for (int i = 0; i < lanes; ++i) {
           alignas(64) float held[lanes]{};
-          if (column == 1) store(held, i < rows ? load(in + (p + i) * row, first<float>(left)) : zero<float>());
-          else LAMINA_SMALL for (int l = 0; i < rows && l < left; ++l) held[l] = in[(p + i) * row + l * column];
+          LAMINA_SMALL for (int l = 0; i < rows && l < left; ++l) held[l] = in[(p + i) * row + l * column];
           r[i] = load(held);
         }
       }

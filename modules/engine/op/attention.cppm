@@ -81,7 +81,7 @@ inline double attention_scale(double scale, std::int64_t depth) {
 
 namespace op {
 /// Operands: q, k, v, and optionally a mask.
-struct attention {
+struct attention : in_patterns<rewriting::part_of_heads_pattern> {
   static constexpr std::string_view name = "attention";
   static constexpr int operands = -1;
   static constexpr bool rounds_operands = true;

@@ -43,11 +43,11 @@ struct mask_strides {
 // Strides, in elements, of [..., heads, rows, columns] to a head and from row to row.
 struct head_strides {
   std::int64_t heads = 1, outer, head, row;
-  head_strides(const shape& s, layout form) : row(s.back().code) {
+  head_strides(const shape& s, const buffer_ref& at) : row(s.back().code) {
     if (s.rank > 2) heads = s.at(s.rank - 3);
     head = s.at(s.rank - 2) * row;
-    outer = heads * head;
-    if (form == layout::rows_first) head = row, row *= heads;
+    if (at.form == layout::rows_first) head = row, row = at.pitch != 0 ? at.pitch : row * heads;
+    outer = at.form == layout::rows_first ? s.at(s.rank - 2) * row : heads * head;
   }
   std::int64_t of(std::int64_t h) const { return heads == 0 ? 0 : h / heads * outer + h % heads * head; }
 };
@@ -117,8 +117,8 @@ void attention::emit(emission& e) {
 
   if (compute == dtype::float16) e.stage();
   const std::int64_t heads = q.size(0, rank - 2), key_heads = k.size(0, rank - 2), shared = heads / key_heads;
-  const head_strides q_at(q, given[0].form), out_at(e.out_type(0).dims, e.out(0).form);
-  head_operand keys{given[1], {k, given[1].form}, size}, values{given[2], {v, given[2].form}, size};
+  const head_strides q_at(q, given[0]), out_at(e.out_type(0).dims, e.out(0));
+  head_operand keys{given[1], {k, given[1]}, size}, values{given[2], {v, given[2]}, size};
   a.q_row = q_at.row, a.k_row = keys.strides.row, a.v_row = values.strides.row, a.out_row = out_at.row;
   const double cost = 2 * static_cast<double>(a.keys) * static_cast<double>(a.depth + a.width + 20);
   // A head is cut only into as many parts as there are threads.

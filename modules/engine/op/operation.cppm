@@ -307,12 +307,12 @@ template <class Op> struct operation_check {
   }
 };
 namespace rewriting {
-extern const pattern attention_pattern, rotary_embedding_pattern, layer_norm_pattern, rms_norm_pattern, softmax_pattern,
-    gelu_pattern, gelu_tanh_pattern, mish_pattern, silu_pattern, quick_gelu_pattern, hard_swish_pattern,
-    hard_sigmoid_pattern, sigmoid_pattern, softplus_pattern, channel_shuffle_pattern, product_of_axis_pattern,
-    quantized_conv2d_pattern, quantized_matmul_pattern, quantized_linear_pattern, quantized_add_pattern,
-    quantized_multiply_pattern, quantized_average_pattern, quantized_move_pattern, quantized_table_pattern,
-    integer_linear_pattern, integer_matmul_pattern, integer_conv2d_pattern, same_bytes_pattern;
+extern const pattern attention_pattern, part_of_heads_pattern, rotary_embedding_pattern, layer_norm_pattern,
+    rms_norm_pattern, softmax_pattern, gelu_pattern, gelu_tanh_pattern, mish_pattern, silu_pattern, quick_gelu_pattern,
+    hard_swish_pattern, hard_sigmoid_pattern, sigmoid_pattern, softplus_pattern, channel_shuffle_pattern,
+    product_of_axis_pattern, quantized_conv2d_pattern, quantized_matmul_pattern, quantized_linear_pattern,
+    quantized_add_pattern, quantized_multiply_pattern, quantized_average_pattern, quantized_move_pattern,
+    quantized_table_pattern, integer_linear_pattern, integer_matmul_pattern, integer_conv2d_pattern, same_bytes_pattern;
 }
 /// Base of operations that occur in these patterns; linking the operation links them.
 template <const rewriting::pattern&... P> struct in_patterns {

@@ -5,6 +5,7 @@ module lamina:op.products;
 import :core;
 import :dtype;
 import :emission;
+import :op.box;
 import :op.half;
 import :op.linear;
 import :product_type;
@@ -77,8 +78,22 @@ products products_of(const matmul_attributes& at, const shape& a, const shape& b
 /// A float32 operand rounded to float16 or bfloat16 and stored as float32: products of such operands have rounded
 /// factors and float32 sums. The steps that read it run after the next stage.
 buffer_ref rounded_operand(emission& e, std::size_t i, product_type to) {
-  const std::int64_t count = e.in_type(i).dims.size();
-  const buffer_ref from = e.in(i), rounded = e.temporary(static_cast<std::size_t>(count) * sizeof(float));
+  const shape& dims = e.in_type(i).dims;
+  const std::int64_t count = dims.size();
+  const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
+  buffer_ref from = e.in(i);
+  if (from.pitch != 0 && count > 0) {  // rows of all heads
+    box rows;
+    const std::int64_t row = dims.at(dims.rank - 3) * dims.back().code;
+    rows.extent = {dim(count / row), dim(row)};
+    rows.in_stride[0] = from.pitch, rows.out_stride[0] = row;
+    rows.in_stride[1] = rows.out_stride[1] = 1;
+    const buffer_ref copy = e.temporary(bytes);
+    emit_box(e, rows, from, copy, dtype::float32);
+    e.stage();
+    from = copy;
+  }
+  const buffer_ref rounded = e.temporary(bytes);
   const auto run = rounding_of(to, e.isa());
   e.cut_for_threads(count, 2, [&](std::int64_t first, std::int64_t part) {
     kernels::rounded_floats_args a{};

@@ -323,6 +323,61 @@ value make_attention(const pattern_match& m, operands_of_match in) {
   return turned.shape() == m.result ? turned : value(reshape(turned, m.result));
 }
 
+// Heads [..., heads, rows, columns] that are a position of an axis of a permuted value, whose other axes keep their order
+// but for rows and heads: as the position of `axis` of the value before, with the permutation `swap`.
+struct position_of_heads {
+  value_id of;
+  int axis;
+  std::int64_t position;
+  axes swap{};
+};
+std::optional<position_of_heads> position_of(const program& p, value_id v) {
+  const auto last_three = [&](value_id x) {
+    const shape& s = p.type(x).dims;
+    return s.rank < 3 ? std::array<dim, 3>{} : std::array{s[s.rank - 3], s[s.rank - 2], s[s.rank - 1]};
+  };
+  const auto heads = last_three(v);
+  while (p.at(v).op && p.at(v).op->alias == 0 && last_three(p.at(v).inputs[0]) == heads) v = p.at(v).inputs[0];
+  const node& part = p.at(v);
+  if (!part.op || !part.op->part_of) return {};
+  const node& moved = p.at(part.inputs[0]);
+  const shape& whole = p.type(part.inputs[0]).dims;
+  const auto at = part.op->part_of(part.attributes.get(), whole);
+  if (!is_call_of<op::permute>(moved) || !at || at->count != 1 || at->axis > whole.rank - 4) return {};
+  const auto& order = moved.attributes_as<permute_attributes>().order;
+  position_of_heads found{moved.inputs[0], detail::normal_axis(order[at->axis], whole.rank), at->first};
+  const int last = whole.rank - 2;
+  for (int i = 0; i < whole.rank; ++i) {
+    if (i == at->axis) continue;
+    const int from = detail::normal_axis(order[i], whole.rank), k = found.swap.count;
+    found.swap.values[found.swap.count++] = from - (from > found.axis ? 1 : 0);
+    if (found.swap.values[k] != (k == last - 2 ? last - 1 : k == last - 1 ? last - 2 : k)) return {};
+  }
+  return found;
+}
+// Operations that take rows first, such as attention, read such heads where they are.
+bool match_part_of_heads(const pattern_graph& g, value_id v, pattern_match& m) {
+  const node& n = g.at(v);
+  const auto count = std::min(n.inputs.size(), static_cast<std::size_t>(n.op->rows_first));
+  m.node = v.node;
+  m.values = n.inputs;
+  return std::any_of(n.inputs.begin(), n.inputs.begin() + static_cast<std::ptrdiff_t>(count),
+                     [&](value_id x) { return position_of(g.p, x).has_value(); });
+}
+value make_part_of_heads(const pattern_match& m, operands_of_match in) {
+  program& p = in[0].owner();
+  const node& n = m.from->at(m.node);
+  std::vector<value> operands(in.begin(), in.end());
+  for (std::size_t k = 0; k < std::min(in.size(), static_cast<std::size_t>(n.op->rows_first)); ++k)
+    if (const auto heads = position_of(p, in[k].id())) {
+      const value swapped = permute(select(value(&p, heads->of), heads->axis, heads->position), heads->swap);
+      operands[k] = swapped.shape() == in[k].shape() ? swapped : value(reshape(swapped, in[k].shape()));
+    }
+  return {&p, p.add(*n.op, n.attributes, operands)};
+}
+
+constinit const pattern part_of_heads_pattern{rewrite::part_of_heads, match_part_of_heads, make_part_of_heads};
+
 constinit const pattern attention_pattern{rewrite::attention, match_attention, make_attention};
 
 }  // namespace lamina::rewriting

@@ -31,7 +31,8 @@ export enum class rewrite : std::uint8_t {
   known_positions,       ///< gathering at positions that are known and follow each other is a part of the axis
   nested_concatenation,  ///< concat(a, b, c), where the program has concat(a, b) too, is concat(concat(a, b), c)
   attention,             ///< softmax(scale q k^T + mask) v; a query that sees no key gives zeros
-  rotary_embedding,      ///< x cos + rotated(x) sin
+  part_of_heads,  ///< its operands that are parts of a permuted value, such as those of one product, are permuted parts
+  rotary_embedding,  ///< x cos + rotated(x) sin
   layer_norm,  ///< (x - mean) / sqrt(variance + epsilon) along any axes, with weight and bias: also group and instance norm
   rms_norm,      ///< x / sqrt(mean(x^2) + epsilon), with weight
   softmax,       ///< exp(x - max) / sum, also without the maximum, where exp x would be infinite
@@ -59,7 +60,7 @@ export enum class rewrite : std::uint8_t {
   integer_conv2d,      ///< a convolution of dequantized int8 operands with a float result
   same_bytes,          ///< u - 128 for a uint8 value u = q + 128 is the int8 value q
 };
-export inline constexpr int rewrite_count = 43;
+export inline constexpr int rewrite_count = 44;
 export std::string_view name_of(rewrite r);
 
 /// A set of rewrites.

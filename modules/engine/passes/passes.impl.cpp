@@ -399,6 +399,7 @@ std::string_view name_of(rewrite r) {
                                         "known_positions",
                                         "nested_concatenation",
                                         "attention",
+                                        "part_of_heads",
                                         "rotary_embedding",
                                         "layer_norm",
                                         "rms_norm",

@@ -19,7 +19,8 @@ namespace lamina::rewriting {
 
 /// Whether a pattern can end with an operation: a filter before the matchers.
 bool may_end_pattern(const node& n) {
-  return n.kind == node_kind::operation &&
+  if (n.kind != node_kind::operation) return false;
+  return n.op->rows_first > 0 ||
          is_call_of_any<op::multiply, op::divide, op::add, op::matmul, op::log, op::log1p, op::where, op::clamp,
                         op::minimum, op::maximum, op::reciprocal, op::concat, op::permute, op::reshape, op::slice,
                         op::section, op::equal_part, op::select>(n);

@@ -69,6 +69,7 @@ buffer_ref emitter::home(value_id v) {
         form(v) == layout::blocked || form(view.of) == layout::rows_first ? form(view.of) : layout::plain;
     buffer_ref part = read(view.of, whole).at(view.offset);
     part.form = form(v);
+    if (view.pitch != 0) part.pitch = view.pitch;
     return part;
   }
   if (const planning::home& where = d_.places.homes[v]; where.in == planning::home::place::inside)

@@ -130,10 +130,18 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
     return n.kind == node_kind::operation && n.op->swaps_heads_and_rows &&
            n.op->swaps_heads_and_rows(n.attributes.get()) && !groups.of(at) && u.needed[static_cast<std::size_t>(at)];
   };
-  const auto every_reader = [&](value_id v, auto accepts) {
+  // Whether a node is a view of its operand with the same heads, rows and columns.
+  const auto keeps_heads = [&](std::int32_t at) {
+    const node& n = r.of.at(at);
+    if (n.kind != node_kind::operation || n.op->alias != 0 || n.inputs.size() != 1 || groups.of(at)) return false;
+    const shape &from = r.of.type(n.inputs[0]).dims, &to = r.of.type({at, 0}).dims;
+    return from.rank >= 3 && to.rank >= 3 &&
+           std::equal(from.dims + from.rank - 3, from.dims + from.rank, to.dims + to.rank - 3);
+  };
+  const auto every_reader = [&](auto& self, value_id v, const auto& accepts) -> bool {
     if (u.root[v] || u.reader_count[v] == 0) return false;
     for (auto c : u.readers_of(v))
-      if (!accepts(c)) return false;
+      if (!accepts(c, v) && !(keeps_heads(c) && self(self, {c, 0}, accepts))) return false;
     return true;
   };
   // Whether a node reads a value only among the operands that it accepts in this layout.
@@ -143,14 +151,16 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
       if (n.inputs[k] == v && static_cast<int>(k) >= n.op->rows_first) return false;
     return true;
   };
+  const auto is_swapped = [&](std::int32_t at, value_id) { return swaps(at); };
   const auto is_plain = [&](value_id v) { return all.form[v] == layout::plain; };
   for (std::size_t i = 0; i < r.of.nodes().size(); ++i) {
     const auto at = static_cast<std::int32_t>(i);
     const node& n = r.of.at(at);
     const value_id v{at, 0};
     if (n.kind != node_kind::operation || !u.needed[i] || !is_plain(v)) continue;
-    if (swaps(at) ? is_plain(n.inputs[0]) && every_reader(v, [&](std::int32_t c) { return takes(c, v); })
-                  : n.op->rows_first > 0 && every_reader(v, swaps))
+    if (swaps(at)         ? is_plain(n.inputs[0]) && every_reader(every_reader, v, takes)
+        : keeps_heads(at) ? all.form[n.inputs[0]] == layout::rows_first
+                          : n.op->rows_first > 0 && every_reader(every_reader, v, is_swapped))
       all.form[v] = layout::rows_first;
   }
 }

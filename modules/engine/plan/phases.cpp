@@ -133,6 +133,7 @@ struct memory_view {
   std::int64_t offset = 0;
   value_id base{};         // the value that owns the memory at the end of the chain of views; itself if it is no view
   bool in_pieces = false;  // positions of an axis of `of` that are not contiguous; only chains read it, by its strides
+  std::int64_t pitch = 0;  // the same, but only operations that take rows first read it: elements between its pieces
 };
 using view_table = value_table<memory_view>;
 view_table find_views(const request& r, const usage& u, const layouts& forms, const grouping& groups);

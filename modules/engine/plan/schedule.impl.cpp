@@ -38,6 +38,37 @@ memory_view pieces_of(const request& r, const usage& u, const layouts& forms, co
   return {.of = whole, .offset = at.first * inner * static_cast<std::int64_t>(size_of(t.element)), .in_pieces = true};
 }
 
+// Whether operations that take rows first read all of a value, in rows of `piece` elements: heads that are swapped with
+// rows.
+bool is_read_by_rows(const request& r, const usage& u, const layouts& forms, const grouping& groups, value_id v,
+                     std::int64_t piece) {
+  if (u.root[v] || forms.form[v] != layout::plain) return false;
+  const auto readers = u.readers_of(v);
+  return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::int32_t at) {
+    const node& n = r.of.at(at);
+    if (n.kind != node_kind::operation || groups.of(at)) return false;
+    if (n.op->alias == 0 && n.inputs.size() == 1) return is_read_by_rows(r, u, forms, groups, {at, 0}, piece);
+    const shape& s = r.of.type(v).dims;
+    return n.op->swaps_heads_and_rows && forms.form[{at, 0}] == layout::rows_first && s.rank >= 3 &&
+           s.size(s.rank - 2, s.rank) == piece;
+  });
+}
+// Part of an axis that is not contiguous, but whose pieces are rows of heads, such as the queries in a product that also
+// gives keys and values.
+memory_view rows_of(const request& r, const usage& u, const layouts& forms, const grouping& groups,
+                    const view_table& views, value_id v, const axis_view& at) {
+  const value_id whole = r.of.at(v).inputs[0];
+  const tensor_type& t = r.of.type(whole);
+  const std::int64_t inner = t.dims.size(at.axis + 1, t.dims.rank);
+  const memory_view& seen = views[whole];
+  if (forms.form[whole] != layout::plain || seen.in_pieces || seen.pitch != 0 ||
+      !is_read_by_rows(r, u, forms, groups, v, at.count * inner))
+    return {};
+  return {.of = whole,
+          .offset = at.first * inner * static_cast<std::int64_t>(size_of(t.element)),
+          .pitch = t.dims.at(at.axis) * inner};
+}
+
 memory_view view_of(const request& r, const usage& u, const layouts& forms, const grouping& groups,
                     const view_table& views, value_id v) {
   const program& p = r.of;
@@ -52,6 +83,7 @@ memory_view view_of(const request& r, const usage& u, const layouts& forms, cons
   const auto at = n.op->part_of(n.attributes.get(), p.type(n.inputs[0]).dims);
   if (!at) return {};
   if (const auto offset = offset_inside(r, forms, n.inputs[0], v, *at)) return {.of = n.inputs[0], .offset = *offset};
+  if (const auto rows = rows_of(r, u, forms, groups, views, v, *at); rows.of) return rows;
   return pieces_of(r, u, forms, groups, views, v, *at);
 }
 

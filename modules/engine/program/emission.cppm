@@ -31,8 +31,9 @@ struct buffer_ref {
   std::int32_t buffer = -1;
   std::int64_t offset = 0;  // bytes
   layout form = layout::plain;
+  std::int64_t pitch = 0;  // elements between rows of all heads (`layout::rows_first`); 0: rows are contiguous
   explicit operator bool() const { return buffer >= 0; }
-  buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form}; }
+  buffer_ref at(std::int64_t bytes) const { return {buffer, offset + bytes, form, pitch}; }
 };
 
 /// Whether both refer to the same byte.
