@@ -253,6 +253,42 @@ BOOST_AUTO_TEST_CASE(wide_maps) {
     }
 }
 
+// Windows of stride 1: narrow maps, those of several bands of rows, and rows of up to a limit; windows with ties, -0, and
+// NaNs, of which the last one of a window is its maximum.
+BOOST_AUTO_TEST_CASE(windows_next_to_each_other) {
+  for (const long width : {1L, 3L, 7L, 14L, 16L, 17L, 56L, 255L, 256L, 257L})
+    for (const long kernel : {1L, 2L, 3L, 5L, 7L}) {
+      window w = sized({3, random_to(1, 90), width, 3, 0, 0, random_to(1, 6), kernel, 1, 1, 0, 0, 1, 1, 3});
+      w.pad_h = random_to(0, w.kernel_h - 1), w.pad_w = random_to(0, kernel - 1);
+      if (w.height + 2 * w.pad_h < w.kernel_h || width + 2 * w.pad_w < kernel) continue;
+      w = sized(w);
+      check<float>(w, 1, kernel % 2 != 0, width % 2 != 0);
+      check<double>(w, 1, kernel % 2 == 0, width % 2 != 0);
+      const long plane = w.height * width, results = w.out_height * w.out_width;
+      std::vector<float> in(at(3 * plane));
+      for (float& x : in) {
+        const long kind = random_to(0, 40);
+        x = kind == 0  ? std::bit_cast<float>(0x7fc00000u + static_cast<unsigned>(&x - in.data()))
+            : kind < 9 ? (kind % 2 ? 0.f : -0.f)
+                       : -static_cast<float>(kind % 3);
+      }
+      buffer<float> out(at(3 * results), 1);
+      const pool_args a{w, 1, in.data(), out.data(), nullptr, 0, 0};
+      maxima().of(w, 0, false)(&a, nullptr);
+      std::vector<float> expected(at(3 * results));
+      for (long m = 0; m < 3; ++m)
+        each_result(w, [&](long r, pixel_range p) {
+          float best = -std::numeric_limits<float>::infinity();
+          for (long i = p.top; i < p.bottom; ++i)
+            for (long j = p.left; j < p.right; ++j)
+              if (const float v = in[at(m * plane + i * width + j)]; v > best || std::isnan(v)) best = v;
+          expected[at(m * results + r)] = best;
+        });
+      BOOST_TEST(kernel_test::same_bits(std::as_const(out).data(), expected.data(), expected.size()), name(w));
+      BOOST_TEST(out.guards_intact());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(channels_in_another_order) {
   for (int blocks = 1; blocks <= static_cast<int>(lane_count()); ++blocks)
     for (long pixels : {1, 3, 20}) {

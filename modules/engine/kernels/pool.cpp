@@ -330,6 +330,68 @@ LAMINA_INLINE void combine_rows_first(const window& w, const T* in, T* out, T no
   }
 }
 
+/// Windows of stride 1 over maps that are narrow enough: rows of results, as many as fit into the memory of this.
+template <class T> struct near_windows {
+  static constexpr long size = 8192 / static_cast<long>(sizeof(T)), widest = size / 8, lanes = width<T>;
+  const window& w;
+  long columns, pitch;                          // columns of the map that windows read; elements of a line
+  long most, top, rows;                         // rows at a time; those of now
+  long begin[size / lanes], end[size / lanes];  // rows of the map that each window reads
+  alignas(64) T beyond[lanes];                  // bits of `nothing` in the lanes beyond the last column, 0 in others
+  alignas(64) T line[size + lanes];             // with margins for padding
+  alignas(64) T combined[size + lanes];
+
+  LAMINA_INLINE static bool take(const window& w) {
+    return w.stride_h == 1 && w.stride_w == 1 && w.pad_h >= 0 && w.pad_w >= 0 && w.out_height > 0 && w.out_width > 0 &&
+           w.out_width <= widest && w.kernel_w <= widest && w.pad_w < w.kernel_w;
+  }
+  LAMINA_INLINE near_windows(const window& of, T nothing) : w(of) {
+    const auto whole = [](long n) { return (n + lanes - 1) / lanes * lanes; };
+    const long last = w.out_width + w.kernel_w - 1 - w.pad_w;
+    columns = w.width < last ? w.width : last;
+    const long written = w.pad_w + whole(columns), read = whole(w.out_width) + w.kernel_w - 1;
+    pitch = whole(written > read ? written : read);
+    most = size / pitch < w.out_height ? size / pitch : w.out_height;
+    LAMINA_NO_UNROLL for (long i = 0; i < most * pitch; i += lanes) store<T>(line + i, vec<T>(nothing));
+    for (long i = 0; i < lanes; ++i) beyond[i] = columns > 0 && i < (columns - 1) % lanes + 1 ? T(0) : nothing;
+  }
+  LAMINA_INLINE void begin_at(long row) {
+    top = row, rows = w.out_height - row < most ? w.out_height - row : most;
+    for (long y = 0; y < rows; ++y) {
+      const span of = window_span(top + y, 1, w.pad_h, w.kernel_h, w.height, w.more_h);
+      begin[y] = of.begin, end[y] = of.end;
+    }
+  }
+  /// Combines the windows of these rows of a map: first along rows of the map, with `nothing` beyond it.
+  template <class Step> LAMINA_INLINE void combine(const T* in, T nothing, Step& step) {
+    const long row = w.width;
+    LAMINA_NO_UNROLL for (long x = 0; x < columns; x += lanes) {
+      const int left = static_cast<int>(columns - x < lanes ? columns - x : lanes);
+      const auto inside = first<T>(left);
+      LAMINA_NO_UNROLL for (long y = 0, seen = 0; y < rows; ++y) {
+        const T* from = in + begin[y] * row + x;
+        for (long i = seen > begin[y] ? seen : begin[y]; i < end[y]; ++i) step.seen(load(in + i * row + x, inside));
+        seen = end[y];
+        vec<T> all(nothing);
+        if (end[y] - begin[y] == 3)
+          all = step(step(load(from, inside), load(from + row, inside)), load(from + 2 * row, inside));
+        else if (begin[y] < end[y]) {
+          all = load(from, inside);
+          LAMINA_NO_UNROLL for (long i = begin[y] + 1; i < end[y]; ++i) all = step(all, load(from += row, inside));
+        }
+        store<T>(line + y * pitch + w.pad_w + x, left < lanes ? all | load(beyond) : all);
+      }
+    }
+    LAMINA_NO_UNROLL for (long y = 0; y < rows; ++y) LAMINA_NO_UNROLL for (long x = 0; x < w.out_width; x += lanes) {
+      const T* from = line + y * pitch + x;
+      vec<T> all = load(from);
+      if (w.kernel_w == 3) all = step(step(all, load(from + 1)), load(from + 2));
+      else LAMINA_NO_UNROLL for (long j = 1; j < w.kernel_w; ++j) all = step(all, load(from + j));
+      store<T>(combined + y * w.out_width + x, all);  // what is beyond the row is overwritten
+    }
+  }
+};
+
 /// Keeps the first of equal maxima and the last of several NaNs.
 struct keep_larger {
   LAMINA_INLINE floats operator()(floats best, floats v) const {
@@ -372,6 +434,12 @@ LAMINA_COMPACT void max_map(const window& w, const float* in, float* out) {
     }
   }
 }
+/// A map in the order of `keep_larger`.
+LAMINA_COMPACT void max_by_rows(const window& w, const float* in, float* out) {
+  keep_larger_number step;
+  combine_windows(w, in, out, -__builtin_inff(), step);
+  if (xsimd::any(step.nan)) max_map(w, in, out);
+}
 LAMINA_COMPACT void max_any(const pool_args& a) {
   const window& w = a.w;
   const float* in = static_cast<const float*>(a.in);
@@ -384,9 +452,30 @@ LAMINA_COMPACT void max_any(const pool_args& a) {
       combine_rows_first(w, in, out, nothing, step);
       if (step.is_sure(out, results)) continue;
     }
-    combine_windows(w, in, out, nothing, step);
-    if (xsimd::any(step.nan)) max_map(w, in, out);
+    max_by_rows(w, in, out);
   }
+}
+LAMINA_APART void max_near(const pool_args& a) {
+  const window& w = a.w;
+  const long maps = a.images * w.channels, results = w.out_height * w.out_width;
+  constexpr float nothing = -__builtin_inff();
+  near_windows<float> near(w, nothing);
+  for (long top = 0; top < w.out_height; top += near.rows) {
+    near.begin_at(top);
+    const float* in = static_cast<const float*>(a.in);
+    float* out = static_cast<float*>(a.out);
+    const long first = top * w.out_width, count = near.rows * w.out_width;
+    for (long n = 0; n < maps; ++n, in += w.height * w.width, out += results) {
+      keep_larger_number step;
+      near.combine(in, nothing, step);
+      std::memcpy(out + first, near.combined, static_cast<std::size_t>(count) * sizeof(float));
+      if (!step.is_sure(out + first, count)) max_by_rows(w, in, out);
+    }
+  }
+}
+void max_pool(const pool_args& a) {
+  if (near_windows<float>::take(a.w)) max_near(a);
+  else max_any(a);
 }
 
 /// With positions if `a.index` is not null.
@@ -475,6 +564,38 @@ template <class T> LAMINA_COMPACT void average_any(const pool_args& a) {
     else combine_windows(w, in, out, T(0), step);
     divide_by_counts(w, a.count_padding != 0, out);
   }
+}
+
+template <class T> LAMINA_APART void average_near(const pool_args& a) {
+  const window& w = a.w;
+  const long maps = a.images * w.channels, results = w.out_height * w.out_width;
+  near_windows<T> near(w, T(0));
+  alignas(64) T counts[near_windows<T>::size + width<T>];  // of elements of the windows of these rows
+  for (long top = 0; top < w.out_height; top += near.rows) {
+    near.begin_at(top);
+    T* number = counts;
+    for (long y = 0; y < near.rows; ++y)
+      for (long x = 0; x < w.out_width; ++x)
+        *number++ =
+            static_cast<T>(divisor(window_span(top + y, 1, w.pad_h, w.kernel_h, w.height, w.more_h),
+                                   window_span(x, 1, w.pad_w, w.kernel_w, w.width, w.more_w), a.count_padding != 0));
+    const long count = number - counts;
+    const T* in = static_cast<const T*>(a.in);
+    T* out = static_cast<T*>(a.out) + top * w.out_width;
+    for (long n = 0; n < maps; ++n, in += w.height * w.width, out += results) {
+      sum_of_both step;
+      near.combine(in, T(0), step);
+      LAMINA_NO_UNROLL for (long i = 0; i < count; i += width<T>) {
+        const vec<T> mean = quotient<T>(load(near.combined + i), load(counts + i));
+        if (count - i >= width<T>) store<T>(out + i, mean);
+        else store<T>(out + i, mean, kernels::first<T>(static_cast<int>(count - i)));
+      }
+    }
+  }
+}
+template <class T> void average_pool(const pool_args& a) {
+  if (near_windows<T>::take(a.w)) average_near<T>(a);
+  else average_any<T>(a);
 }
 
 template <class T> void average_any_grad(const pool_grad_args& a) {
@@ -575,14 +696,14 @@ extern "C" {
 
 #define LAMINA_POOL(name, function) \
   void LAMINA_KERNEL(name)(const void* args, void*) noexcept { function(*static_cast<const pool_args*>(args)); }
-LAMINA_POOL(max_pool_f32, max_any)
+LAMINA_POOL(max_pool_f32, max_pool)
 LAMINA_POOL(max_pool_f64, max_any_with_index<double>)  // without vectors: float64 serves to check gradients
 LAMINA_POOL(max_pool_with_index_f32, max_any_with_index<float>)
 LAMINA_POOL(max_pool_with_index_f64, max_any_with_index<double>)
 LAMINA_POOL(max_pool_pairs_f32, max_pairs<false>)
 LAMINA_POOL(max_pool_pairs_with_index_f32, max_pairs<true>)
-LAMINA_POOL(average_pool_f32, average_any<float>)
-LAMINA_POOL(average_pool_f64, average_any<double>)
+LAMINA_POOL(average_pool_f32, average_pool<float>)
+LAMINA_POOL(average_pool_f64, average_pool<double>)
 LAMINA_POOL(average_pool_pairs_f32, average_pairs)
 #undef LAMINA_POOL
 void LAMINA_KERNEL(max_pool_grad_f32)(const void* args, void*) noexcept {
