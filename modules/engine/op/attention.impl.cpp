@@ -129,9 +129,13 @@ void attention::emit(emission& e) {
   e.cut_for_threads(
       a.queries, cost, [&](std::int64_t first, std::int64_t count) { parts.push_back({first, count}); }, grain,
       kernels::attention_rows);
-  if ((parts.size() > 1 || shared > 1) && a.keys > 0) {
-    // Several calls read the keys of a head. Sums of a causal attention end before all values.
-    a.keys_packed = 1, a.values_packed = a.packs_values != 0 && a.causal == 0;
+  // Calls pack the keys of their head, unless a stage that does so once saves more than its time. Sums of a causal
+  // attention end before all values.
+  constexpr std::int64_t min_saved = 24'000;  // numbers
+  const bool packs_values = a.packs_values != 0 && a.causal == 0;
+  const std::int64_t repeated = heads * static_cast<std::int64_t>(parts.size()) - key_heads;
+  if (repeated * a.keys * (a.depth + (packs_values ? a.width : 0)) > min_saved) {
+    a.keys_packed = 1, a.values_packed = packs_values;
     pack_heads(e, *a.product, key_heads, {a.depth, a.keys, nullptr, 1, a.k_row, nullptr}, keys);
     if (a.values_packed != 0)
       pack_heads(e, *a.product, key_heads, {a.keys, a.width, nullptr, a.v_row, 1, nullptr}, values);
