@@ -76,6 +76,19 @@ void pack_heads(emission& e, const kernels::gemm_functions& product, std::int64_
   }
 }
 
+// Each of `calls` packs the keys of its head, unless a stage that does so once saves more than its time. Sums of a causal
+// attention end before all values.
+void share_heads(emission& e, kernels::attention_args& a, std::int64_t key_heads, std::int64_t calls,
+                 head_operand& keys, head_operand& values) {
+  constexpr std::int64_t min_saved = 24'000;  // numbers
+  const bool packs_values = a.packs_values != 0 && a.causal == 0;
+  if ((calls - key_heads) * a.keys * (a.depth + (packs_values ? a.width : 0)) <= min_saved) return;
+  a.keys_packed = 1, a.values_packed = packs_values;
+  pack_heads(e, *a.product, key_heads, {a.depth, a.keys, nullptr, 1, a.k_row, nullptr}, keys);
+  if (packs_values) pack_heads(e, *a.product, key_heads, {a.keys, a.width, nullptr, a.v_row, 1, nullptr}, values);
+  e.stage();
+}
+
 }  // namespace
 
 void attention::emit(emission& e) {
@@ -129,18 +142,7 @@ void attention::emit(emission& e) {
   e.cut_for_threads(
       a.queries, cost, [&](std::int64_t first, std::int64_t count) { parts.push_back({first, count}); }, grain,
       kernels::attention_rows);
-  // Calls pack the keys of their head, unless a stage that does so once saves more than its time. Sums of a causal
-  // attention end before all values.
-  constexpr std::int64_t min_saved = 24'000;  // numbers
-  const bool packs_values = a.packs_values != 0 && a.causal == 0;
-  const std::int64_t repeated = heads * static_cast<std::int64_t>(parts.size()) - key_heads;
-  if (repeated * a.keys * (a.depth + (packs_values ? a.width : 0)) > min_saved) {
-    a.keys_packed = 1, a.values_packed = packs_values;
-    pack_heads(e, *a.product, key_heads, {a.depth, a.keys, nullptr, 1, a.k_row, nullptr}, keys);
-    if (a.values_packed != 0)
-      pack_heads(e, *a.product, key_heads, {a.keys, a.width, nullptr, a.v_row, 1, nullptr}, values);
-    e.stage();
-  }
+  share_heads(e, a, key_heads, heads * static_cast<std::int64_t>(parts.size()), keys, values);
   for (const auto& [first, count] : parts) {
     std::int64_t index[max_rank]{};
     for (std::int64_t h = 0; h < heads; ++h) {

@@ -124,24 +124,29 @@ layouts lay_out(const request& r, const usage& u) {
   return all;
 }
 
+namespace {
+
+// Whether a node is a view of its operand with the same heads, rows and columns.
+bool keeps_heads(const request& r, const grouping& groups, std::int32_t at) {
+  const node& n = r.of.at(at);
+  if (n.kind != node_kind::operation || n.op->alias != 0 || n.inputs.size() != 1 || groups.of(at)) return false;
+  const shape &from = r.of.type(n.inputs[0]).dims, &to = r.of.type({at, 0}).dims;
+  return from.rank >= 3 && to.rank >= 3 &&
+         std::equal(from.dims + from.rank - 3, from.dims + from.rank, to.dims + to.rank - 3);
+}
+
+}  // namespace
+
 void put_rows_first(const request& r, const usage& u, const grouping& groups, layouts& all) {
   const auto swaps = [&](std::int32_t at) {
     const node& n = r.of.at(at);
     return n.kind == node_kind::operation && n.op->swaps_heads_and_rows &&
            n.op->swaps_heads_and_rows(n.attributes.get()) && !groups.of(at) && u.needed[static_cast<std::size_t>(at)];
   };
-  // Whether a node is a view of its operand with the same heads, rows and columns.
-  const auto keeps_heads = [&](std::int32_t at) {
-    const node& n = r.of.at(at);
-    if (n.kind != node_kind::operation || n.op->alias != 0 || n.inputs.size() != 1 || groups.of(at)) return false;
-    const shape &from = r.of.type(n.inputs[0]).dims, &to = r.of.type({at, 0}).dims;
-    return from.rank >= 3 && to.rank >= 3 &&
-           std::equal(from.dims + from.rank - 3, from.dims + from.rank, to.dims + to.rank - 3);
-  };
   const auto every_reader = [&](auto& self, value_id v, const auto& accepts) -> bool {
     if (u.root[v] || u.reader_count[v] == 0) return false;
     for (auto c : u.readers_of(v))
-      if (!accepts(c, v) && !(keeps_heads(c) && self(self, {c, 0}, accepts))) return false;
+      if (!accepts(c, v) && !(keeps_heads(r, groups, c) && self(self, {c, 0}, accepts))) return false;
     return true;
   };
   // Whether a node reads a value only among the operands that it accepts in this layout.
@@ -158,9 +163,9 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
     const node& n = r.of.at(at);
     const value_id v{at, 0};
     if (n.kind != node_kind::operation || !u.needed[i] || !is_plain(v)) continue;
-    if (swaps(at)         ? is_plain(n.inputs[0]) && every_reader(every_reader, v, takes)
-        : keeps_heads(at) ? all.form[n.inputs[0]] == layout::rows_first
-                          : n.op->rows_first > 0 && every_reader(every_reader, v, is_swapped))
+    if (swaps(at)                    ? is_plain(n.inputs[0]) && every_reader(every_reader, v, takes)
+        : keeps_heads(r, groups, at) ? all.form[n.inputs[0]] == layout::rows_first
+                                     : n.op->rows_first > 0 && every_reader(every_reader, v, is_swapped))
       all.form[v] = layout::rows_first;
   }
 }
