@@ -238,4 +238,64 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_one) {
   BOOST_TEST(woven({step(element::f32, map_op::negate, {0}, 1)}) == 0);
 }
 
+// Images in channel blocks whose results are stored in bfloat16, in pairs of blocks: those of the chain, rounded.
+BOOST_AUTO_TEST_CASE(results_in_bfloat) {
+  const auto& products = bfloat_of(kernel_test::tested()).products[bfloat_form_of_amx];
+  if (bfloat_of(kernel_test::tested()).forms() <= bfloat_form_of_amx) return;
+  constexpr long lanes = 16;
+  std::mt19937 g(7);
+  const auto random_to = [&](long least, long most) { return std::uniform_int_distribution<long>(least, most)(g); };
+  for (int i = 0; i < 80; ++i) {
+    const long images = random_to(1, 3), blocks = random_to(1, 5),
+               pixels = i % 8 ? random_to(1, 60) : random_to(250, 700), row = pixels * lanes, pairs = (blocks + 1) / 2,
+               size = images * blocks * row;
+    buffer<float> x(static_cast<std::size_t>(size)), factor(static_cast<std::size_t>(images * blocks * lanes)),
+        shift(1), out(static_cast<std::size_t>(size));
+    kernel_test::fill_uniform(x, g, -3, 3), kernel_test::fill_uniform(factor, g, -3, 3);
+    shift[0] = .25f;
+    for (std::size_t k = 7; k < x.size(); k += 31) x[k] = k % 2 ? std::numeric_limits<float>::infinity() : -0.f;
+    // x factor + shift, with one factor for each channel of an image
+    chain_args a{};
+    a.extent[0] = 1, a.extent[1] = images, a.extent[2] = blocks, a.extent[3] = row;
+    a.operand_count = 4;
+    a.operand[0] = {x.data(), {0, blocks * row * 4, row * 4}, 4, 1};
+    a.operand[1] = {factor.data(), {0, blocks * lanes * 4, lanes * 4}, 4, -static_cast<int>(lanes)};
+    a.operand[2] = {shift.data(), {0, 0, 0}, 4, 0};
+    a.operand[3] = {out.data(), {0, blocks * row * 4, row * 4}, 4, 1};
+    a.step[a.step_count++] = step(element::f32, map_op::multiply, {0, 1}, 16);
+    a.step[a.step_count++] = step(element::f32, map_op::add, {16, 2}, 3);
+    if (i % 2) kernel_test::compile(a);
+    alignas(64) static char scratch[chain_rounded_scratch_bytes];
+    functions().chain(&a, scratch);
+    buffer<std::uint16_t> rounded(static_cast<std::size_t>(images * pairs * row * 2)), expected(rounded.size());
+    for (auto& v : rounded) v = 0x4242;
+    for (long k = 0; k < images * pairs * row * 2; ++k) {
+      const long lane = k % (2 * lanes), block = k / (row * 2) % pairs * 2 + lane / lanes;
+      const float v = block < blocks
+                          ? out[static_cast<std::size_t>(
+                                ((k / (pairs * row * 2) * blocks + block) * pixels + k / (2 * lanes) % pixels) * lanes +
+                                lane % lanes)]
+                          : 0;
+      expected[static_cast<std::size_t>(k)] =
+          static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(kernel_test::rounded_to_bfloat(v)) >> 16);
+    }
+    chain_rounded_args r{};
+    r.chain = a, r.chain_run = functions().chain;
+    r.blocks = blocks, r.operand = 3;
+    r.chain.operand[3].data = nullptr;
+    const long cut = images == 1 ? 2 * random_to(0, pairs - 1) : 0;  // in two calls
+    for (const long first : {0L, cut}) {
+      r.first_block = first;
+      r.chain.extent[2] = first == 0 && cut > 0 ? cut : blocks - first;
+      r.chain.operand[0].data = x.data() + first * row, r.chain.operand[1].data = factor.data() + first * lanes;
+      r.out = rounded.data() + first / 2 * row * 2;
+      products.round_chain(&r, scratch);
+      if (cut == 0) break;
+    }
+    BOOST_TEST(rounded.guards_intact());
+    BOOST_TEST(kernel_test::same_bits(std::as_const(rounded).data(), std::as_const(expected).data(), rounded.size()),
+               images << " images of " << blocks << " blocks of " << pixels << " pixels");
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

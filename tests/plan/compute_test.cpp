@@ -202,6 +202,51 @@ BOOST_AUTO_TEST_CASE(bands_of_rounded_images) {
   }
 }
 
+// Elementwise operations before convolutions store their results in bfloat16: with the same bits as float32 results.
+BOOST_AUTO_TEST_CASE(chains_of_rounded_images) {
+  using chain = std::function<value(small_graph&, const value& y, const value& z)>;
+  const auto of_channels = [](small_graph& g, const char* name, const value& y, int seed) -> value {
+    return g.state(name, real({1, y.shape()[1].code, 1, 1}, seed));
+  };
+  const chain chains[] = {[](small_graph&, const value& y, const value&) -> value { return gelu(y); },
+                          [&](small_graph& g, const value& y, const value&) -> value {
+                            return relu(y * of_channels(g, "scale", y, 4) + of_channels(g, "shift", y, 5));
+                          },
+                          [](small_graph&, const value& y, const value&) -> value {
+                            return y * sigmoid(reduce_mean(y, {.axes = {2, 3}, .keepdim = true}));
+                          },
+                          [](small_graph&, const value& y, const value& z) -> value { return silu(y) * z - y; },
+                          [](small_graph&, const value& y, const value&) -> value { return tanh(y) + 0.5; }};
+  for (const std::int64_t images : {1, 3})
+    for (const std::int64_t channels : {24, 64, 80})
+      for (std::size_t k = 0; k < std::size(chains); ++k) {
+        const auto run = [&](bool whole, int threads) {
+          small_graph g;
+          const auto conv = [&](const char* name, const value& x, std::int64_t outs, std::int64_t kernel) {
+            const value w = g.state(name, real({outs, x.shape()[1].code, kernel, kernel}, 2, -.2, .2));
+            return conv2d(x, w, {.padding = {kernel / 2, kernel / 2}});
+          };
+          const value x = g.input(real({images, 32, 21, 23}, 1));
+          const value y = conv("y", x, channels, 1), z = conv("z", x, channels, 3), c = chains[k](g, y, z);
+          g.output(conv("pixels", c, 33, 1));
+          g.output(conv("windows", c, 48, 3));
+          if (whole) g.p.output("c", c);
+          auto results = g.run(in_bfloat, threads);
+          const bool stores = !whole && stores_images_in_bfloat(*g.plan);
+          BOOST_TEST(images_in_bfloat(*g.plan) <= stores);
+          if (channels % 16 == 0) BOOST_TEST(images_in_bfloat(*g.plan) == stores, g.plan->explain());
+          BOOST_TEST(memory_clash(*g.plan) == "");
+          return results;
+        };
+        const auto expected = run(true, 1);
+        for (int threads = 1; threads <= 4; ++threads)
+          BOOST_TEST_CONTEXT("chain " << k << " of " << channels << " channels, " << images << " images, " << threads) {
+            const auto found = run(false, threads);
+            for (std::size_t i = 0; i < 2; ++i) BOOST_TEST(same_bits(found[i], expected[i]));
+          }
+      }
+}
+
 // A sum with an image that is stored in bfloat16 reads it rounded; other readers keep it float32.
 BOOST_AUTO_TEST_CASE(residuals_of_rounded_images) {
   for (const bool read_by_mean : {false, true}) {

@@ -10,6 +10,7 @@
 #include "gemm_driver.h"
 #include "gemm_pack.h"
 #include "gemm_tile.h"
+#include "rounded_chain.h"
 #include "simd.h"
 
 namespace lamina::kernels {
@@ -223,6 +224,9 @@ void LAMINA_KERNEL(conv_bf16_join_amx)(const void* args, void*) noexcept {
 int LAMINA_KERNEL(conv_bf16_in_place_amx)(const conv_blocked_args* args) noexcept {
   return blocked::amx_reads_in_place(*args);
 }
+void LAMINA_KERNEL(chain_rounded_amx)(const void* args, void* scratch) noexcept {
+  rounded_chains::run(*static_cast<const chain_rounded_args*>(args), static_cast<char*>(scratch));
+}
 long LAMINA_KERNEL(conv_bf16_maps_amx)(const window* w, int planar_in) noexcept {
   return blocked::amx_layout(*w, planar_in != 0).maps;
 }
@@ -392,7 +396,8 @@ extern constinit const bfloat_functions LAMINA_KERNEL(bfloat) = {
       LAMINA_KERNEL(bf16_round_amx),
       sizeof(bfloat_amx::x),
       amx::tile_rows,
-      bfloat_amx::tile_numbers}},
+      bfloat_amx::tile_numbers,
+      LAMINA_KERNEL(chain_rounded_amx)}},
     LAMINA_KERNEL(bfloat_forms),
     LAMINA_KERNEL(bfloat_form),
     LAMINA_KERNEL(bfloat_form_without_amx),

@@ -32,6 +32,7 @@ struct bfloat_products {
   std::size_t number_bytes;  // size of a rounded number
   /// A rounded operand has rows and numbers of a row in multiples of these; products do not use what is beyond its own.
   long row_group, numbers_group;
+  kernel round_chain = nullptr;  // args: chain_rounded_args, scratch: chain_rounded_scratch_bytes; with `conv.by_amx`
 };
 
 /// Rounds [rows, k] to the format that the products of a form read: rows of a multiple of `numbers_group` numbers; for AMX

@@ -116,6 +116,20 @@ inline constexpr long streamed_bytes = 16 << 20;
 /// The temporaries, and one block per operand that gathers short rows.
 inline constexpr std::size_t chain_scratch_bytes = (chain_temporaries + chain_operands) * chain_tile * 8;
 
+/// A chain over images in channel blocks [1][images][blocks][pixels of a block], of which one operand, a result, is stored
+/// rounded to bfloat16 in pairs of blocks (see `conv_blocked_args`). The blocks begin a pair.
+struct chain_rounded_args {
+  chain_args chain;
+  kernel chain_run;
+  void* out;                 // of the first block of the first image
+  long blocks, first_block;  // of an image; of this call
+  std::int32_t operand, pad;
+  template <class F> void each_code(F f) const { f(chain_run), chain.each_code(f); }
+};
+/// Numbers of a result that are computed before they are rounded.
+inline constexpr long rounded_piece = 4096;
+inline constexpr std::size_t chain_rounded_scratch_bytes = chain_scratch_bytes + rounded_piece * 4;
+
 /// A chain of which one operand, a result that advances along rows, is added up: a sum for each row, with the bits that
 /// `sum_run` gives for the whole row. An operand that no later operation reads has no memory of its own.
 struct chain_sum_args {

@@ -9,6 +9,7 @@ import :dtype;
 import :emission;
 import :emitter;
 import :op.elementwise;
+import :op.half;
 import :op.reduce;
 import :passes;
 import :plan;
@@ -86,7 +87,8 @@ void emitter::emit_chain() {
   const std::int32_t own_sum = d_.groups.of(nodes_[0])->sum;
   const node* const sum = own_sum == none ? nullptr : &p_.at(own_sum);
   const value_id last = sum ? sum->inputs[0] : current_->result;
-  c.blocked = form(last) == layout::blocked;
+  const bool rounded = form(last) == layout::rounded;
+  c.blocked = is_in_blocks(form(last));
   const tensor_type& type = p_.type(last);
   if (type.dims.size() == 0) return;
   const auto all_nodes = nodes_;
@@ -99,11 +101,12 @@ void emitter::emit_chain() {
     const auto all = static_cast<std::int64_t>(bytes_of(current_->result, layout::blocked) / size_of(type.element));
     for (auto m : nodes_)
       for (auto in : p_.at(m).inputs)
-        c.by_channels = c.by_channels || (!in_chain(in) && planning::is_for_channels(p_.type(in), type));
+        c.by_channels = c.by_channels || rounded || (!in_chain(in) && planning::is_for_channels(p_.type(in), type));
     const std::int64_t images = type.dims.at(0), row = lanes_of_blocks() * type.dims.size(2, 4);
     c.space = c.by_channels ? shape{dim(images), dim(all / images / row), dim(row)} : shape{dim(all)};
   }
   find_slots(c);
+  if (rounded) return emit_rounded(c, steps_of(c));
   if (sum) {
     c.summed_slot = slot_of(c, c.summed, true);
     types_.clear();
@@ -254,7 +257,7 @@ kernels::chain_args emitter::steps_of(chain& of) {
   for (std::size_t i = 0; i < of.slots.size(); ++i) {
     c.operand[i].size = static_cast<std::int32_t>(of.slots[i].size);
     if (of.slots[i].written && of.space.size() * of.slots[i].size >= kernels::streamed_bytes && !read_inside(i) &&
-        of.slots[i].v != of.summed)
+        of.slots[i].v != of.summed && of.slots[i].at.form != layout::rounded)
       c.streamed |= 1u << i;
   }
   kernels::compile_chain(maps, c);
@@ -276,6 +279,47 @@ emitter::chain_sums emitter::sums_of(const chain& of, std::size_t outside) const
   for (auto a = axes - 1; a-- > 0; bytes *= of.extent[a]) s.step[a] = bytes;
   for (std::size_t a = 0; a + 1 < inside; ++a) s.args.outer[walked - inside + a] = s.step[outside + a];
   return s;
+}
+
+// Images, or pairs of channel blocks of an image, whose result is stored in bfloat16.
+void emitter::emit_rounded(const chain& of, kernels::chain_args c) {
+  const std::int64_t images = of.space.at(0), blocks = of.space.at(1), row = of.space.at(2), pairs = (blocks + 1) / 2;
+  kernels::chain_rounded_args all{};
+  all.chain_run = kernels::elementwise_of(r_.isa).chain;
+  all.blocks = blocks;
+  for (auto& extent : c.extent) extent = 1;
+  c.extent[3] = row;
+  for (std::size_t i = 0; i < of.slots.size(); ++i) {
+    const chain_slot& s = of.slots[i];
+    if (s.at.form == layout::rounded) all.operand = static_cast<std::int32_t>(i);
+    c.operand[i].outer[1] = s.stride[0] * s.size, c.operand[i].outer[2] = s.stride[1] * s.size;
+    c.operand[i].inner = s.repeats ? -static_cast<std::int32_t>(s.repeats) : s.stride[2] != 0;
+  }
+  const auto part = [&](std::int64_t first_image, std::int64_t count, std::int64_t first_block,
+                        std::int64_t block_count) {
+    kernels::chain_rounded_args a = all;
+    a.chain = c;
+    a.chain.extent[1] = count, a.chain.extent[2] = block_count;
+    a.first_block = first_block;
+    std::vector<address> where;
+    for (std::size_t i = 0; i < of.slots.size(); ++i) {
+      const chain_slot& s = of.slots[i];
+      if (static_cast<std::int32_t>(i) == all.operand)
+        where.push_back({&a.out, s.at.at((first_image * pairs + first_block / 2) * 2 * row * 2)});
+      else
+        where.push_back({&a.chain.operand[i].data,
+                         s.at.at(first_image * c.operand[i].outer[1] + first_block * c.operand[i].outer[2])});
+    }
+    step(detail::bfloat_products(dtype::bfloat16, r_.isa).round_chain, a, where, kernels::chain_rounded_scratch_bytes);
+  };
+  const double cost = 4.0 * (c.step_count + 1) * static_cast<double>(row);
+  if (images > 1)
+    emission::cut(images, cost * static_cast<double>(blocks),
+                  [&](std::int64_t first, std::int64_t count) { part(first, count, 0, blocks); });
+  else
+    emission::cut(pairs, 2 * cost, [&](std::int64_t first, std::int64_t count) {
+      part(0, 1, 2 * first, std::min(2 * count, blocks - 2 * first));
+    });
 }
 
 // The innermost axis runs in tiles, three more in the kernel; the remaining axes are unrolled into calls.

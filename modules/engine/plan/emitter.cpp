@@ -171,6 +171,7 @@ class emitter final : public emission {
   void emit_calls(chain& c);
   kernels::chain_args steps_of(chain& of);
   void emit_tiles(const chain& of, kernels::chain_args c);
+  void emit_rounded(const chain& of, kernels::chain_args c);
   // A call that adds up a result of a chain.
   struct chain_sums {
     kernels::chain_sum_args args{};

@@ -183,9 +183,10 @@ class image_rounding {
     for (auto i = static_cast<std::int32_t>(r_.of.nodes().size()); i-- > 0;) {
       const auto product = product_of(i);
       const value_id v{i, 0};
-      if (u_.needed[static_cast<std::size_t>(i)] && product != none && result_of(product) == v && can_round(product) &&
-          all_.form[v] == layout::blocked && !u_.root[v] && !has_windows(product) && may_be_rounded(v))
-        all_.form[v] = layout::rounded;
+      if (!u_.needed[static_cast<std::size_t>(i)] || all_.form[v] != layout::blocked || u_.root[v]) continue;
+      const bool can_be = product == none ? is_chain_of_images(v)
+                                          : result_of(product) == v && can_round(product) && !has_windows(product);
+      if (can_be && may_be_rounded(v)) all_.form[v] = layout::rounded;
     }
   }
 
@@ -200,6 +201,15 @@ class image_rounding {
     return g ? g->result : value_id{product, 0};
   }
   bool has_windows(std::int32_t product) const { return groups_.of(product) && groups_.of(product)->tail.windows; }
+  // Whether a value is the only result of a chain over whole images.
+  bool is_chain_of_images(value_id v) const {
+    const group& g = *groups_.of(v.node);
+    const tensor_type& t = r_.of.type(v);
+    return g.result == v && g.sum == none && t.element == dtype::float32 && t.dims.rank == 4 &&
+           padding_of(r_, all_, v) == 0 && std::all_of(g.nodes.begin(), g.nodes.end(), [&](std::int32_t n) {
+             return n == v.node || groups_.stays_inside(u_, n);
+           });
+  }
   // Whether a product reads and writes such images.
   bool can_round(std::int32_t product) const {
     const node& n = r_.of.at(product);
