@@ -258,20 +258,25 @@ value gathered_part(const node& n, view<const value> in, program&) {
 /// inside that of the next.
 value nested_concatenation(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::concat>(n)) return {};
-  constexpr std::size_t most = 8;  // operands that one concatenation adds to another
-  std::vector<value> operands(in.begin(), in.end());
-  const auto nest_first = [&] {
-    for (std::size_t count = 2; count < std::min(most, operands.size()); ++count) {
-      const auto known = p.find_operation(*n.op, n.attributes, {operands.data(), count});
+  constexpr std::size_t most = 8;   // operands that one concatenation adds to another
+  std::vector<value> first{in[0]};  // what is joined, and operands after it
+  std::size_t joined = 1;           // of `in`
+  for (bool found = true; found;) {
+    found = false;
+    first.resize(1);
+    for (std::size_t k = joined; k + 1 < in.size() && first.size() < most && !found; ++k) {
+      first.push_back(in[k]);
+      const auto known = p.find_operation(*n.op, n.attributes, first);
       if (!known) continue;
-      operands.erase(operands.begin() + 1, operands.begin() + static_cast<std::ptrdiff_t>(count));
-      operands[0] = {&p, known};
-      return true;
+      first[0] = {&p, known};
+      joined = k + 1;
+      found = true;
     }
-    return false;
-  };
-  while (nest_first()) {}
-  return operands.size() == in.size() ? value() : value(&p, p.add(*n.op, n.attributes, operands));
+  }
+  if (joined == 1) return {};
+  first.resize(1);
+  first.insert(first.end(), in.begin() + static_cast<std::ptrdiff_t>(joined), in.end());
+  return {&p, p.add(*n.op, n.attributes, first)};
 }
 
 /// In the order of `rewrite`.
