@@ -343,7 +343,7 @@ template <class T> struct near_windows {
 
   LAMINA_INLINE static bool take(const window& w) {
     return w.stride_h == 1 && w.stride_w == 1 && w.pad_h >= 0 && w.pad_w >= 0 && w.out_height > 0 && w.out_width > 0 &&
-           w.out_width <= widest && w.kernel_w <= widest && w.pad_w < w.kernel_w;
+           w.out_width <= 4 * lanes && w.kernel_w <= widest && w.pad_w < w.kernel_w;
   }
   LAMINA_INLINE near_windows(const window& of, T nothing) : w(of) {
     const auto whole = [](long n) { return (n + lanes - 1) / lanes * lanes; };
@@ -365,23 +365,27 @@ template <class T> struct near_windows {
   /// Combines the windows of these rows of a map: first along rows of the map, with `nothing` beyond it.
   template <class Step> LAMINA_INLINE void combine(const T* in, T nothing, Step& step) {
     const long row = w.width;
-    LAMINA_NO_UNROLL for (long x = 0; x < columns; x += lanes) {
-      const int left = static_cast<int>(columns - x < lanes ? columns - x : lanes);
-      const auto inside = first<T>(left);
+    const auto combine_rows = [&](long x, auto at, const auto&... outside) __attribute__((always_inline)) {
       LAMINA_NO_UNROLL for (long y = 0, seen = 0; y < rows; ++y) {
         const T* from = in + begin[y] * row + x;
-        for (long i = seen > begin[y] ? seen : begin[y]; i < end[y]; ++i) step.seen(load(in + i * row + x, inside));
+        for (long i = seen > begin[y] ? seen : begin[y]; i < end[y]; ++i) step.seen(at(in + i * row + x));
         seen = end[y];
         vec<T> all(nothing);
-        if (end[y] - begin[y] == 3)
-          all = step(step(load(from, inside), load(from + row, inside)), load(from + 2 * row, inside));
+        if (end[y] - begin[y] == 3) all = step(step(at(from), at(from + row)), at(from + 2 * row));
         else if (begin[y] < end[y]) {
-          all = load(from, inside);
-          LAMINA_NO_UNROLL for (long i = begin[y] + 1; i < end[y]; ++i) all = step(all, load(from += row, inside));
+          all = at(from);
+          LAMINA_NO_UNROLL for (long i = begin[y] + 1; i < end[y]; ++i) all = step(all, at(from += row));
         }
-        store<T>(line + y * pitch + w.pad_w + x, left < lanes ? all | load(beyond) : all);
+        store<T>(line + y * pitch + w.pad_w + x, (all | ... | outside));
       }
-    }
+    };
+    const long whole = columns / lanes * lanes;
+    LAMINA_NO_UNROLL for (long x = 0; x < whole; x += lanes)
+        combine_rows(x, [](const T* p) __attribute__((always_inline)) { return load(p); });
+    if (const int left = static_cast<int>(columns - whole); left > 0)
+      combine_rows(
+          whole, [inside = first<T>(left)](const T* p) __attribute__((always_inline)) { return load(p, inside); },
+          load(beyond));
     LAMINA_NO_UNROLL for (long y = 0; y < rows; ++y) LAMINA_NO_UNROLL for (long x = 0; x < w.out_width; x += lanes) {
       const T* from = line + y * pitch + x;
       vec<T> all = load(from);
