@@ -335,7 +335,7 @@ template <class T> struct near_windows {
   static constexpr long size = 8192 / static_cast<long>(sizeof(T)), widest = size / 8, lanes = width<T>;
   const window& w;
   long columns, pitch;                          // columns of the map that windows read; elements of a line
-  long most, top, rows;                         // rows at a time; those of now
+  long most, rows;                              // rows at a time; those of now
   long begin[size / lanes], end[size / lanes];  // rows of the map that each window reads
   alignas(64) T beyond[lanes];                  // bits of `nothing` in the lanes beyond the last column, 0 in others
   alignas(64) T line[size + lanes];             // with margins for padding
@@ -355,8 +355,8 @@ template <class T> struct near_windows {
     LAMINA_NO_UNROLL for (long i = 0; i < most * pitch; i += lanes) store<T>(line + i, vec<T>(nothing));
     for (long i = 0; i < lanes; ++i) beyond[i] = columns > 0 && i < (columns - 1) % lanes + 1 ? T(0) : nothing;
   }
-  LAMINA_INLINE void begin_at(long row) {
-    top = row, rows = w.out_height - row < most ? w.out_height - row : most;
+  LAMINA_INLINE void begin_at(long top) {
+    rows = w.out_height - top < most ? w.out_height - top : most;
     for (long y = 0; y < rows; ++y) {
       const span of = window_span(top + y, 1, w.pad_h, w.kernel_h, w.height, w.more_h);
       begin[y] = of.begin, end[y] = of.end;

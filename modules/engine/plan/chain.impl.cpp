@@ -283,7 +283,8 @@ emitter::chain_sums emitter::sums_of(const chain& of, std::size_t outside) const
 
 // Images, or pairs of channel blocks of an image, whose result is stored in bfloat16.
 void emitter::emit_rounded(const chain& of, kernels::chain_args c) {
-  const std::int64_t images = of.space.at(0), blocks = of.space.at(1), row = of.space.at(2), pairs = (blocks + 1) / 2;
+  const std::int64_t images = of.space.at(0), blocks = of.space.at(1), row = of.space.at(2), pairs = (blocks + 1) / 2,
+                     pair_bytes = 2 * row * static_cast<std::int64_t>(size_of(dtype::bfloat16));
   kernels::chain_rounded_args all{};
   all.chain_run = kernels::elementwise_of(r_.isa).chain;
   all.blocks = blocks;
@@ -305,7 +306,7 @@ void emitter::emit_rounded(const chain& of, kernels::chain_args c) {
     for (std::size_t i = 0; i < of.slots.size(); ++i) {
       const chain_slot& s = of.slots[i];
       if (static_cast<std::int32_t>(i) == all.operand)
-        where.push_back({&a.out, s.at.at((first_image * pairs + first_block / 2) * 2 * row * 2)});
+        where.push_back({&a.out, s.at.at((first_image * pairs + first_block / 2) * pair_bytes)});
       else
         where.push_back({&a.chain.operand[i].data,
                          s.at.at(first_image * c.operand[i].outer[1] + first_block * c.operand[i].outer[2])});

@@ -138,7 +138,7 @@ bool keeps_heads(const request& r, const grouping& groups, std::int32_t at) {
 }  // namespace
 
 void put_rows_first(const request& r, const usage& u, const grouping& groups, layouts& all) {
-  const auto swaps = [&](std::int32_t at) {
+  const auto swaps = [&](std::int32_t at, value_id = {}) {
     const node& n = r.of.at(at);
     return n.kind == node_kind::operation && n.op->swaps_heads_and_rows &&
            n.op->swaps_heads_and_rows(n.attributes.get()) && !groups.of(at) && u.needed[static_cast<std::size_t>(at)];
@@ -156,7 +156,6 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
       if (n.inputs[k] == v && static_cast<int>(k) >= n.op->rows_first) return false;
     return true;
   };
-  const auto is_swapped = [&](std::int32_t at, value_id) { return swaps(at); };
   const auto is_plain = [&](value_id v) { return all.form[v] == layout::plain; };
   for (std::size_t i = 0; i < r.of.nodes().size(); ++i) {
     const auto at = static_cast<std::int32_t>(i);
@@ -165,7 +164,7 @@ void put_rows_first(const request& r, const usage& u, const grouping& groups, la
     if (n.kind != node_kind::operation || !u.needed[i] || !is_plain(v)) continue;
     if (swaps(at)                    ? is_plain(n.inputs[0]) && every_reader(every_reader, v, takes)
         : keeps_heads(r, groups, at) ? all.form[n.inputs[0]] == layout::rows_first
-                                     : n.op->rows_first > 0 && every_reader(every_reader, v, is_swapped))
+                                     : n.op->rows_first > 0 && every_reader(every_reader, v, swaps))
       all.form[v] = layout::rows_first;
   }
 }

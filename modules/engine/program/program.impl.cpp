@@ -103,6 +103,16 @@ bool same_node(const node& a, const node& b) {
   return true;
 }
 
+// The node that equals n, which has its hash, among those that are known by their hashes; -1 if there is none.
+std::int32_t equal_node(const node& n, const std::vector<node>& nodes,
+                        const std::unordered_map<std::uint64_t, std::vector<std::int32_t>>& known) {
+  const auto alike = known.find(n.hash);
+  if (alike == known.end()) return -1;
+  for (auto i : alike->second)
+    if (same_node(nodes[static_cast<std::size_t>(i)], n)) return i;
+  return -1;
+}
+
 // Prefix of an error: the layer, or the location in the user's code, if known.
 text begin_at(std::string_view place) {
   text t;
@@ -305,8 +315,7 @@ value program::constant(const node& of) {
   n.results = of.results, n.constant = of.constant;
   std::ranges::copy(of.digest, n.digest);
   n.hash = hash_node(n, {}, 1, 0, nullptr);
-  for (auto known : known_[n.hash])
-    if (same_node(at(known), n)) return {this, {known, 0}};
+  if (const auto known = equal_node(n, nodes_, known_); known >= 0) return {this, {known, 0}};
   auto hash = n.hash;
   auto id = push(std::move(n));
   known_[hash].push_back(id.node);
@@ -419,14 +428,15 @@ value_id program::find_operation(const operation& op, std::shared_ptr<const void
   node n;
   n.op = &op;
   n.attributes = std::move(attributes);
-  for (const auto& v : inputs) n.inputs.push_back(v.id());
-  const auto known = known_.find(hash_node(n, {}, 1, 0, [&](std::int32_t i) { return at(i).hash; }));
-  if (known == known_.end()) return {};
-  for (auto i : known->second) {
-    n.results = at(i).results;
-    if (same_node(at(i), n)) return {i, 0};
+  std::vector<tensor_type> in;
+  for (const auto& v : inputs) {
+    n.inputs.push_back(v.id());
+    in.push_back(v.type());
   }
-  return {};
+  n.results = inferred_types(op, n.attributes.get(), in, known_elements(op, inputs), place());
+  n.hash = hash_node(n, {}, 1, 0, [&](std::int32_t i) { return at(i).hash; });
+  const auto known = equal_node(n, nodes_, known_);
+  return known < 0 ? value_id() : value_id{known, 0};
 }
 
 value_id program::add(const operation& op, std::shared_ptr<const void> attributes, view<const value> inputs,
@@ -461,11 +471,10 @@ value_id program::add(const operation& op, std::shared_ptr<const void> attribute
   n.subprograms = std::move(subprograms);
   n.hash = hash_node(n, ids_of(n.subprograms), 1, 0, [&](std::int32_t i) { return at(i).hash; });
   if (op.pure && common_subexpressions)
-    for (auto known : known_[n.hash])
-      if (same_node(at(known), n)) {
-        ++joined_;
-        return {known, 0};
-      }
+    if (const auto known = equal_node(n, nodes_, known_); known >= 0) {
+      ++joined_;
+      return {known, 0};
+    }
   auto hash = n.hash;
   auto id = push(std::move(n));
   if (op.pure) known_[hash].push_back(id.node);
