@@ -658,6 +658,33 @@ BOOST_AUTO_TEST_CASE(slices_become_padding) {
     }
 }
 
+// Padding of sequences, as exporters write causal convolutions, is that of their images, so that they stay in channel
+// blocks; not that of other numbers.
+BOOST_AUTO_TEST_CASE(padding_of_sequences_joins_convolutions) {
+  const auto pads = [](std::int64_t channels, std::int64_t dilation, bool columns, double border) {
+    const auto plan = equal_layouts({2, channels, 37}, [&](small_graph& g, const value& x) {
+      const auto causal = [&](const value& v, const char* name) -> value {
+        const value w = weight(g, name, {channels, channels, 3});
+        const value padded = pad(v, {.axis = -1, .before = 2 * dilation, .value = border});
+        if (!columns) return conv1d(padded, w, {.dilation = dilation});
+        return squeeze(conv2d(unsqueeze(padded, axes(3)), unsqueeze(w, axes(3)), {.dilation = {dilation, 1}}), axes(3));
+      };
+      const value a = relu(causal(x, "a") + weight(g, "b", {channels, 1}));
+      const value b = relu(causal(pad(a, {.axis = 2, .before = 1, .after = 1}), "c"));
+      return values{slice(b, {.start = 2, .axis = 2}) + a, reduce_sum(pad(a, {.axis = 1, .before = 1}), {})};
+    });
+    std::int64_t count = 0;
+    for (const auto& l : plan->lines()) count += l.what == "pad";
+    return count;
+  };
+  for (const std::int64_t channels : {16, 21})
+    for (const std::int64_t dilation : {1, 3})
+      for (const bool columns : {false, true}) {
+        BOOST_TEST(pads(channels, dilation, columns, 0) == 1);  // that of channels
+        BOOST_TEST(pads(channels, dilation, columns, 0.5) == 4);
+      }
+}
+
 // Volumes run as images of their frames: everything between convolutions keeps channel blocks and needs no permutation.
 BOOST_AUTO_TEST_CASE(volumes_stay_images) {
   const auto planned = [](std::int64_t channels, const shape& volume) {

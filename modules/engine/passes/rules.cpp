@@ -177,18 +177,34 @@ value power_of_number(const node& n, view<const value> in, program&) {
   return exponent == -1 ? value(reciprocal(in[0])) : value();
 }
 
-// Zero padding around the rows or columns of images.
+// Zero padding around the rows or columns of images, or around sequences that become images of one row or column.
 value joined_padding(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::conv2d>(n)) return {};
-  const node& around = node_of(in[0]);
-  if (!is_call_of<op::pad>(around)) return {};
-  const auto& by = around.attributes_as<pad_attributes>();
-  const int axis = detail::normal_axis(by.axis, 4);
-  if (axis < 2 || by.value != 0 || by.before < 0 || by.after < 0) return {};
+  const bool sequence = reshapes(node_of(in[0]));
+  value x = sequence ? operand(node_of(in[0]), 0, p) : in[0];
+  const shape s = x.shape(), image = in[0].shape();
+  int along = -1;  // the axis of images that is the last one of sequences
+  if (sequence) {
+    if (s.rank != 3 || !detail::shapes_into_row(s)) return {};
+    along = image == detail::one_row(s) ? 3 : image == shape{s[0], s[1], s[2], 1} ? 2 : -1;
+    if (along < 0) return {};
+  }
   auto a = n.attributes_as<conv2d_attributes>();
-  (axis == 3 ? a.padding.w : a.padding.h) += by.before;
-  (axis == 3 ? a.padding_more.w : a.padding_more.h) += by.after - by.before;
-  const value operands[] = {operand(around, 0, p), in[1]};
+  bool any = false;
+  for (; is_call_of<op::pad>(node_of(x)); any = true) {
+    const auto& by = node_of(x).attributes_as<pad_attributes>();
+    const int axis = detail::normal_axis(by.axis, s.rank), of_image = sequence && axis == 2 ? along : axis;
+    if (axis < 2 || by.value != 0 || by.before < 0 || by.after < 0) break;
+    (of_image == 3 ? a.padding.w : a.padding.h) += by.before;
+    (of_image == 3 ? a.padding_more.w : a.padding_more.h) += by.after - by.before;
+    x = operand(node_of(x), 0, p);
+  }
+  if (!any) return {};
+  if (sequence) {
+    const shape& t = x.shape();
+    x = reshape(x, along == 3 ? detail::one_row(t) : shape{t[0], t[1], t[2], 1});
+  }
+  const value operands[] = {x, in[1]};
   return again(n, a, operands, p);
 }
 
