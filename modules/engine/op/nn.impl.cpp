@@ -203,7 +203,7 @@ buffer_ref padded_bias(emission& e, value_id bias, std::int64_t channels, std::i
 }
 
 // Minimum of flops for a part of an image, which reads all of its channels again; of a depthwise convolution, or one in
-// groups, it reads its own. This takes 2 to 5 us, several times as long as threads need to begin a stage.
+// groups, it reads its own. Such a part takes 2 to 5 us with AVX2.
 constexpr double part_flops = 4e5, part_flops_of_groups = 40e3, part_flops_of_amx = 4e6;
 
 // A part of a convolution in channel blocks: whole images; or of one image, blocks of output channels, or pieces (0:

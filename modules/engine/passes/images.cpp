@@ -32,6 +32,14 @@ bool reduces_maps(const node& n, const shape& of) {
                                                                                                               : 0u);
 }
 
+/// The axis of extent 1, rows or columns, whose removal turns `image` into the sequence `without`; -1 if there is none.
+int one_axis(const shape& image, const shape& without) {
+  for (int axis : {2, 3})
+    if (image[axis] == dim(1) && image[5 - axis] == without[2] && image[0] == without[0] && image[1] == without[1])
+      return axis;
+  return -1;
+}
+
 /// Moves elementwise operations and concatenations of channels before the reshape of images [N, C, H, W] to [N, C, L],
 /// and before the reshape and permutation of images to volumes; parts and reductions before the former.
 class image_shapes {
@@ -74,13 +82,6 @@ class image_shapes {
     if (!reshapes(n) || v.shape().rank != 3 || !is_image(to_, n.inputs[0])) return {};
     value of(&to_, n.inputs[0]);
     return one_axis(of.shape(), v.shape()) < 0 ? value() : of;
-  }
-  // The axis of extent 1, rows or columns, whose removal turns `image` into `without`; -1 if there is none.
-  static int one_axis(const shape& image, const shape& without) {
-    for (int axis : {2, 3})
-      if (image[axis] == dim(1) && image[5 - axis] == without[2] && image[0] == without[0] && image[1] == without[1])
-        return axis;
-    return -1;
   }
   // An operand of an operation on images, with the missing `axis` inserted.
   value as_image(const value& v, int axis, const shape& image) {

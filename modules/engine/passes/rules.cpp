@@ -182,12 +182,14 @@ value joined_padding(const node& n, view<const value> in, program& p) {
   if (!is_call_of<op::conv2d>(n)) return {};
   const bool sequence = reshapes(node_of(in[0]));
   value x = sequence ? operand(node_of(in[0]), 0, p) : in[0];
-  const shape s = x.shape(), image = in[0].shape();
+  const shape s = x.shape();
+  shape image = in[0].shape();
   int along = -1;  // the axis of images that is the last one of sequences
   if (sequence) {
     if (s.rank != 3 || !detail::shapes_into_row(s)) return {};
-    along = image == detail::one_row(s) ? 3 : image == shape{s[0], s[1], s[2], 1} ? 2 : -1;
-    if (along < 0) return {};
+    const int one = one_axis(image, s);
+    if (one < 0) return {};
+    along = 5 - one;
   }
   auto a = n.attributes_as<conv2d_attributes>();
   bool any = false;
@@ -201,8 +203,8 @@ value joined_padding(const node& n, view<const value> in, program& p) {
   }
   if (!any) return {};
   if (sequence) {
-    const shape& t = x.shape();
-    x = reshape(x, along == 3 ? detail::one_row(t) : shape{t[0], t[1], t[2], 1});
+    image.dims[along] = x.shape()[2];
+    x = reshape(x, image);
   }
   const value operands[] = {x, in[1]};
   return again(n, a, operands, p);
